@@ -30,7 +30,7 @@ nlohmann::ordered_json cluster_json_of(const ClusterHealth& health) {
   return {{"uuid", health.uuid},
           {"primary", health.primary},
           {"map_version", health.map_version},
-          {"at_home", health.past_sets == 0},
+          {"at_home", health.past_epochs == 0},
           {"nodes", nodes}};
 }
 
@@ -88,7 +88,7 @@ Exit print_nodes(Session& session, const std::string& name, bool json) {
     table.add(std::move(row));
   }
   table.print();
-  if (health->past_sets > 0) fmt::print("\nobjects move (tarn cluster rebalance show)\n");
+  if (health->past_epochs > 0) fmt::print("\nobjects move (tarn cluster rebalance show)\n");
   return Exit::ok;
 }
 

@@ -57,7 +57,7 @@ std::string missing(const MemberCommand& command, const MemberWords& words,
     }
     return "";
   }
-  if (words.no_rebalance || health.past_sets == 0) return "";
+  if (words.no_rebalance || health.past_epochs == 0) return "";
   return health.held ? "objects are not at home, and rebalance is stopped"
                      : "objects are not at home yet";
 }

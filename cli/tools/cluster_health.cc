@@ -113,7 +113,7 @@ std::string ClusterHealth::complaint() const {
     if (!wrong.empty())
       out += fmt::format("{}{} {} is {}", out.empty() ? "" : "; ", node.role, node.id, wrong);
   }
-  if (past_sets > 0)
+  if (past_epochs > 0)
     out += fmt::format("{}objects are not at home yet{}", out.empty() ? "" : "; ",
                        held ? ", and rebalance is stopped (tarn cluster rebalance start)" : "");
   return out;
@@ -135,7 +135,7 @@ Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::millis
   if (!rebalance) co_return fail(rebalance.error());
   if (rebalance->status >= 400) co_return fail(error_of(*rebalance));
   const json told = json::parse(rebalance->body, nullptr, false);
-  health.past_sets = told.value("past", std::uint64_t{0});
+  health.past_epochs = told.value("past", std::uint64_t{0});
   health.held = told.value("held", false);
   mark_without_lease(health, told.value("without_lease", json::array()));
   const auto metrics = co_await session.ask_node(endpoint, "/metrics", limit);

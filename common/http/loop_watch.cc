@@ -46,8 +46,8 @@ Task<void> watch(Loop& loop, Stalls stalls) {
     const auto worked_before = std::exchange(worked, thread_time());
     const auto looked_before = std::exchange(looked, std::chrono::steady_clock::now());
     const std::chrono::duration<double> work = worked - worked_before;
-    const bool at_rest = work < kAtRest * (looked - looked_before);
-    const auto due = at_rest ? next_tick(kPeriodAtRest) : looked + kPeriod;
+    const bool is_quiescent = work < kAtRest * (looked - looked_before);
+    const auto due = is_quiescent ? next_tick(kPeriodAtRest) : looked + kPeriod;
     timer.expires_at(due);
     co_await timer.async_wait(asio::use_awaitable);
     loop.comes_round();

@@ -51,7 +51,7 @@ const cluster::Node* next_home(const cluster::ClusterState& state, const Answeri
   return owner;
 }
 
-/// True if a replica vouches for what it has without asking others.
+/// True if a replica is authoritative for what it has without asking others.
 bool answers_alone(const cluster::ClusterState& state, const std::string& id, std::uint64_t digest,
                    const cluster::Pieces& pieces) {
   const cluster::Ownership& map = *state.ownership->map;

@@ -70,7 +70,8 @@ constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
 constexpr std::chrono::seconds kGoOnMax{8};
 constexpr std::chrono::milliseconds kGoOnEvery{100};
-constexpr int kHopsMax = 4;  // as often as targets send a client on (target/request/send_on.cc)
+constexpr int kHopsMax =
+    4;  // as often as targets send a client on (target/request/redirect_to_owner.cc)
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kRelayLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.

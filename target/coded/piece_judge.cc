@@ -6,9 +6,9 @@
 #include "target/coded/piece_calls.h"
 #include "target/coded/put_tombstone.h"
 #include "target/replica/away_drive.h"
-#include "target/replica/commit_again.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
+#include "target/replica/recommit.h"
 
 namespace tarn::target {
 namespace {
@@ -52,7 +52,7 @@ Task<Result<Generation>> note_absence(TargetNode& node, const ObjectRequest& wan
 Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& wanted,
                                      const std::string& home, const HeldPiece& piece) {
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
-  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (newest.holder != nullptr) co_return Verdict{};  // it comes here first
@@ -69,7 +69,7 @@ Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& want
   }
   if (!SAFETY("safety.judge_bump")) co_return Verdict{Verdict::Kind::drop, piece.generation};
   CO_TRY(const Generation generation, generation_above(node, wanted, write, *newest.record));
-  CO_TRY_OK(co_await commit_again(node, wanted, write, std::move(newest.here), generation));
+  CO_TRY_OK(co_await recommit(node, wanted, write, std::move(newest.here), generation));
   co_return Verdict{Verdict::Kind::drop, generation};
 }
 
@@ -82,7 +82,7 @@ Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const
   if (cluster::writer_of(*state->ownership->map, digest) != node.id) co_return Verdict{};
   // Most are needed, and that needs no lock.
   CO_TRY(const auto here, co_await find_here(node, name));
-  if (!here.empty() && unsettled_by(here.front().record).empty() &&
+  if (!here.empty() && pending_by(here.front().record).empty() &&
       piece_judge_names(here.front().record, piece.key, home))
     co_return Verdict{Verdict::Kind::keep};
   CO_TRY(const ObjectRequest wanted, request_of(node, name));

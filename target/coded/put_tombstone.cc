@@ -24,12 +24,12 @@ Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wa
   if (pieces_of(node, name.bucket).many()) {
     // Before others have the tombstone: whether there is a place for it here.
     if (present.empty()) CO_TRY_OK(takes_writes(node, name));
-    Outbound outbound;
+    VersionInFlight outbound;
     outbound.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};
-    CO_TRY_OK(co_await give_to_homes(node, name, write, cluster::Durability::full, outbound));
+    CO_TRY_OK(co_await replicate(node, name, write, cluster::Durability::full, outbound));
   }
   CO_TRY_OK(co_await remove_here(node, name, std::move(present), tombstone));
-  co_await tell_homes(node, name, tombstone.generation);
+  co_await confirm_replicas(node, name, tombstone.generation);
   if (former) drop_former(node, co_await asio::this_coro::executor, name, *former, tombstone);
   co_return tombstone.generation;
 }

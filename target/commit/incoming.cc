@@ -22,7 +22,7 @@ namespace tarn::target {
 namespace {
 
 /// Of a mirrored name what can be seen, and of one whose drive is away what the others have.
-Task<Result<std::vector<Located>>> seen_by_writer(TargetNode& node, ObjectName name) {
+Task<Result<std::vector<Located>>> lookup_for_write(TargetNode& node, ObjectName name) {
   if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
   co_return co_await find_here(node, std::move(name));
 }
@@ -146,9 +146,9 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
   // A body of unknown length, or an upload in parts, is cut when all of it is there.
   CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   // Without the lock, which that needs.
-  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   // Pending versions of other replicas are sent to this node as well.
-  if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (!has_full_view(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   WorkFile& file = bytes.file;
   CO_TRY(auto record,
@@ -169,8 +169,8 @@ Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNa
   // Before any replica gets the record (docs/decisions/019, rule N); what the one before names
   // stays until this one is complete (rule D).
   if (!SAFETY("safety.seal_first")) {
-    const Outbound outbound{attribute, &bytes.file, &bytes.blocks, nullptr};
-    CO_TRY_OK(co_await give_to_homes(node, name, write, cluster::Durability::full, outbound));
+    const VersionInFlight outbound{attribute, &bytes.file, &bytes.blocks, nullptr};
+    CO_TRY_OK(co_await replicate(node, name, write, cluster::Durability::full, outbound));
   }
   if (last && last->coding && !SAFETY("safety.drop_after_commit"))
     drop_former(node, co_await asio::this_coro::executor, name, *last->coding, attribute.record);
@@ -214,10 +214,10 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
       co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
   }
   const ObjectName name = as_of_now(node, wanted.name);
-  CO_TRY(auto present, co_await seen_by_writer(node, name));
+  CO_TRY(auto present, co_await lookup_for_write(node, name));
   std::optional<io::ObjectRecord> last;
   if (!present.empty()) last = present.front().record;
-  if (!sees_all(node, name)) {
+  if (!has_full_view(node, name)) {
     CO_TRY(const Newest newest, co_await find_newest(node, wanted));
     last = newest.record;
   }
@@ -279,8 +279,9 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   if (on_nodes && durability == cluster::Durability::nosync)
     durability = cluster::Durability::full;  // others rely on what each home has
   if (on_nodes && SAFETY("safety.copies_first")) {
-    const Outbound outbound{attribute, &file, &bytes.blocks, nullptr, bytes.coded != nullptr};
-    CO_TRY(const bool all, co_await give_to_homes(node, name, write, durability, outbound));
+    const VersionInFlight outbound{attribute, &file, &bytes.blocks, nullptr,
+                                   bytes.coded != nullptr};
+    CO_TRY(const bool all, co_await replicate(node, name, write, durability, outbound));
     if (!all) file.set_degraded();
   }
   CO_FAIL_POINT("copies.before_own");

@@ -151,7 +151,7 @@ Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& fro
   CO_TRY(const io::ObjectRecord record,
          co_await commit_file(node, to.object, write, new_bytes(*file, digests), std::move(custom),
                               terms.conditions));
-  co_await tell_homes(node, to.object.name, record.generation);
+  co_await confirm_replicas(node, to.object.name, record.generation);
   co_return check_lease_before_reply(write);
 }
 

@@ -103,7 +103,7 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   if (!stored && stored.error().code == Errc::conflict) co_return false;
   CO_TRY_OK(stored);
   node.recoded.add(name.bucket, coding, size);
-  co_await tell_homes(node, name, stored->generation);
+  co_await confirm_replicas(node, name, stored->generation);
   co_return true;
 }
 

@@ -141,9 +141,9 @@ class Drive {
     return !closing_.load() && rules_of(state()).takes_files;
   }
   /// True if all that lies here is to move to the other drives: it still serves what it has, takes
-  /// no new files, and is no home (ObjectStore::set_vacating).
-  [[nodiscard]] bool vacating() const { return vacating_.load(std::memory_order_relaxed); }
-  void set_vacating(bool vacating) { vacating_ = vacating; }
+  /// no new files, and is no home (ObjectStore::set_draining).
+  [[nodiscard]] bool draining() const { return draining_.load(std::memory_order_relaxed); }
+  void set_draining(bool draining) { draining_ = draining; }
   /// True if what lies there is read.
   [[nodiscard]] bool in_service() const { return rules_of(state()).is_read; }
   /// Lets no new files come as long as it lives; all else goes on.
@@ -541,7 +541,7 @@ class Drive {
   // Values that the threads still change while they end: these need no destructor.
   std::atomic<bool> disabled_{false};
   std::atomic<bool> closing_{false};
-  std::atomic<bool> vacating_{false};
+  std::atomic<bool> draining_{false};
   std::atomic<bool> slow_{false};
   std::atomic<std::size_t> uploads_{0};
   std::atomic<std::size_t> open_objects_{0};

@@ -36,7 +36,7 @@ DriveState Drive::state_now() const {
   if (!out_.empty()) return vanished_ ? DriveState::missing : DriveState::out;
   if (!hangs_.empty()) return DriveState::hung;
   if (disabled_.load()) return DriveState::disabled;
-  if (vacating_.load()) return DriveState::draining;
+  if (draining_.load()) return DriveState::draining;
   if (has_failed_lately()) return DriveState::suspect;
   return is_slow() ? DriveState::slow : DriveState::up;
 }

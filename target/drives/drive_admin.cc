@@ -244,7 +244,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
 Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves) {
   CO_TRY(const Turn turn, co_await take_turn());
   if (const auto known = store_.drive_at(path); known != nullptr) {
-    if (known->vacating() && !known->disabled()) co_return co_await stay(*known);
+    if (known->draining() && !known->disabled()) co_return co_await stay(*known);
     co_return fail(Errc::invalid_argument, "mountpath {} is in use already", path);
   }
   CO_TRY_OK(co_await wait_until_closed(path));
@@ -319,7 +319,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
 Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive, bool holds_some) {
   const bool was_disabled = drive != nullptr && drive->disabled();
   // One that was emptied shows as leaving until it is closed.
-  const bool emptied = drive != nullptr && drive->vacating() && !holds_some;
+  const bool emptied = drive != nullptr && drive->draining() && !holds_some;
   if (drive != nullptr && !emptied) drive->set_disabled(true);
   DriveList next = list();
   Siblings siblings = this->siblings();
@@ -333,7 +333,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   note_change(next);
   Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some, true});
   // Its names live on the others from here on, wherever some lie.
-  if (saved && (drive == nullptr || !drive->vacating()))
+  if (saved && (drive == nullptr || !drive->draining()))
     saved = co_await store_.mirror().misplaces_all();
   const std::uint64_t drive_set = next.drive_set;
   if (saved) saved = co_await keep_list(std::move(next));
@@ -353,9 +353,9 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     write_identities(siblings);
     return {};
   }));
-  // At once, one after the other. From the first on no answer vouches for names that may have gone
-  // with the drive. Targets that send them again, as soon as they know, must not be told that they
-  // are here still.
+  // At once, one after the other. From the first on no answer is authoritative for names that may
+  // have gone with the drive. Targets that send them again, as soon as they know, must not be told
+  // that they are here still.
   hooks_.other_set(drive_set);
   if (drive != nullptr)
     store_.detach(*drive);
@@ -398,7 +398,7 @@ Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   drive.set_disabled(true);
   // While it was in use, a look that found nothing changed may have taken the mark away.
   CO_TRY_OK(co_await store_.mirror().goes(drive.path(), {false, holds_some}));
-  if (!emptied && drive.vacating()) CO_TRY_OK(co_await set_vacating(drive, false));
+  if (!emptied && drive.draining()) CO_TRY_OK(co_await set_draining(drive, false));
   store_.close_idle(drive);
   hooks_.changed();
   drive_admin_log().warn("drive disabled drive={}", drive.path());
@@ -426,8 +426,8 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
   const bool was_disabled = next.disabled.erase(path) > 0;
   if (was_disabled || was_leaving) CO_TRY_OK(co_await save(std::move(next)));
   // Others may have newer versions of what lies there, and what belongs there from now on.
-  if (drive->vacating())
-    CO_TRY_OK(co_await set_vacating(*drive, false));
+  if (drive->draining())
+    CO_TRY_OK(co_await set_draining(*drive, false));
   else if (was_disabled)
     store_.expect_foreign();
   drive->set_disabled(false);

@@ -128,7 +128,7 @@ class DriveAdmin {
   Task<Result<bool>> empty_first(Drive& drive, DriveList::Then then);
   Task<Status> leave(Drive& drive, DriveList::Then then, Held held);
   Task<Status> stay(Drive& drive);
-  Task<Status> set_vacating(Drive& drive, bool vacating);
+  Task<Status> set_draining(Drive& drive, bool draining);
   Task<Status> go_if_empty(std::shared_ptr<Drive> drive, DriveList::Then then);
   Task<Status> take_out(std::string path, std::shared_ptr<Drive> drive, bool holds_some);
   Task<Status> put_out(Drive& drive, bool holds_some, bool emptied);

@@ -64,8 +64,8 @@ Task<void> DriveAdmin::evict_away() {
   if (store_.missing().empty() || clock_.boot_time() < evict_again_) co_return;
   if (evictable().empty() || !may_evict() || !node_.membership.lease().valid()) co_return;
   // While names move, a former owner may have older versions, and a new one asks for what was here.
-  const bool at_rest = node_.owned.state()->map->past.empty();
-  if (!at_rest && SAFETY("safety.evict_at_rest")) co_return;
+  const bool is_quiescent = node_.owned.state()->map->past.empty();
+  if (!is_quiescent && SAFETY("safety.evict_at_rest")) co_return;
   const Turn turn(busy_);
   if (!turn.got() || !may_evict()) co_return;  // while others change drives: the next time
   const Status done = co_await evict(evictable());

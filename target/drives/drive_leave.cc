@@ -95,7 +95,7 @@ Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
 bool DriveAdmin::others_serve(const std::string& path) const {
   const auto drives = store_.drives();
   return std::any_of(drives.begin(), drives.end(), [&](const auto& each) {
-    return each->path() != path && each->in_service() && !each->vacating();
+    return each->path() != path && each->in_service() && !each->draining();
   });
 }
 
@@ -132,7 +132,7 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   next.leaving[drive.path()] = then;
   CO_TRY_OK(co_await save(std::move(next)));
   if (known) co_return Status();
-  CO_TRY_OK(co_await set_vacating(drive, true));
+  CO_TRY_OK(co_await set_draining(drive, true));
   store_.mirror().disturb();
   node_.resilver.ask(By::order);
   drive_leave_log().warn("drive is to be emptied drive={} objects={} pieces={} bytes={}",
@@ -142,9 +142,9 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
 
 /// Changes the place of names, and notes all drives as misplaced before and after it: a resilver
 /// that ended in between may have cleared the first note.
-Task<Status> DriveAdmin::set_vacating(Drive& drive, bool vacating) {
+Task<Status> DriveAdmin::set_draining(Drive& drive, bool draining) {
   CO_TRY_OK(co_await store_.mirror().misplaces_all());
-  store_.set_vacating(drive, vacating);
+  store_.set_draining(drive, draining);
   co_return co_await store_.mirror().misplaces_all();
 }
 
@@ -153,7 +153,7 @@ Task<Status> DriveAdmin::stay(Drive& drive) {
   DriveList next = list();
   next.leaving.erase(drive.path());
   CO_TRY_OK(co_await save(std::move(next)));
-  CO_TRY_OK(co_await set_vacating(drive, false));
+  CO_TRY_OK(co_await set_draining(drive, false));
   store_.mirror().disturb();
   node_.resilver.ask(By::drives);
   drive_leave_log().info("drive stays drive={}", drive.path());
@@ -182,7 +182,7 @@ Task<void> DriveAdmin::tend_leaving() {
 Task<Status> DriveAdmin::go_if_empty(std::shared_ptr<Drive> drive, DriveList::Then then) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
-  if (!drive->vacating() || drive->disabled()) co_return Status();  // another change was faster
+  if (!drive->draining() || drive->disabled()) co_return Status();  // another change was faster
   if (drive->uploads() > 0) co_return fail(Errc::unavailable, "uploads to it are under way");
   CO_TRY(const Held held, co_await count(*drive));
   const bool wanted = !node_.resilver.job(BootTime::max()).empty();

@@ -35,7 +35,7 @@ struct DriveList {
   };
   std::map<std::string, Gone> gone;  ///< by uuid
   /// Random number, a new one each time drives went or came in a way that may lose objects, or
-  /// bring deleted ones back (cluster::TargetWord). 0: none was chosen yet.
+  /// bring deleted ones back (cluster::TargetStatus). 0: none was chosen yet.
   std::uint64_t drive_set = 0;
 
   bool operator==(const DriveList&) const = default;

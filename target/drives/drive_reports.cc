@@ -179,7 +179,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.available = space.free;
     report.state = to_string(drive->state());
     report.disabled = drive->disabled();
-    report.leaving = drive->vacating() && !report.disabled;
+    report.leaving = drive->draining() && !report.disabled;
     report.usable = !report.leaving && drive->in_service();
     report.note = note_of(*drive);
     report.errors = errors_of(*drive);

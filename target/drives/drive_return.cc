@@ -33,7 +33,7 @@ Result<bool> lies_at(const std::string& path, const std::string& id) {
 Task<void> DriveAdmin::tend_away() {
   for (const auto& drive : store_.drives()) {
     // Of one that an operator has put out of service, or that is being emptied, he decides.
-    if (!drive->is_lost() || drive->disabled() || drive->vacating()) continue;
+    if (!drive->is_lost() || drive->disabled() || drive->draining()) continue;
     static_cast<void>(co_await let_go(drive));  // while others change drives: the next time
   }
   std::map<std::string, std::shared_ptr<Away>> all;

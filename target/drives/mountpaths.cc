@@ -46,8 +46,8 @@ Task<Status> act(DriveAdmin& admin, std::string action, std::string path, std::s
   co_return co_await admin.examine(std::move(path));
 }
 
-/// Until then names with copies on nodes are unavailable here (vouches_for_copies()): who has
-/// changed the drives can go on with them. Not for ever, since the meta store may be away.
+/// Until then names with copies on nodes are unavailable here (is_authoritative_for_copies()): who
+/// has changed the drives can go on with them. Not for ever, since the meta store may be away.
 Task<void> until_cluster_knows(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kKnownMax;

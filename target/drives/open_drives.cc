@@ -167,7 +167,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     (*drive)->set_disabled(is_disabled);
     if (list.leaving.contains(use.path)) {
       // Objects there counted as at home when it was opened.
-      (*drive)->set_vacating(true);
+      (*drive)->set_draining(true);
       (*drive)->expect_foreign();
     }
     opened.identities[use.path] = use.identity;

@@ -102,7 +102,7 @@ Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
   co_return page;
 }
 
-/// The names of a page that put_right() is to look at.
+/// The names of a page that repair() is to look at.
 std::vector<std::string> names_to_change(const NamePage& page, std::size_t wanted,
                                          MirrorProgress& progress) {
   std::vector<std::string> out;
@@ -160,7 +160,7 @@ Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
     const std::string object = work.names[work.next++];
     ObjectName name = name_in(work.bucket, object);
     name.copies = work.copies;
-    const auto done = co_await node.store.mirror().put_right(name, work.copies, nullptr);
+    const auto done = co_await node.store.mirror().repair(name, work.copies, nullptr);
     if (done) {
       progress.bytes += done->bytes;
       if (done->added + done->removed > 0) ++progress.changed;
@@ -319,8 +319,7 @@ Task<void> mend_bad_copies(TargetNode& node) {
       co_await fetch_instead(node, bad.name);
       continue;
     }
-    const auto mended =
-        co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
+    const auto mended = co_await node.store.mirror().repair(bad.name, bad.name.copies, bad.drive);
     if (!mended && on_nodes) {
       co_await mend_from_others(node, bad.name);
       continue;

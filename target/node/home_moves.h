@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// Progress of move_home(), and the one setting that it obeys. Thread-safe.
+/// Progress of handoff(), and the one setting that it obeys. Thread-safe.
 class HomeMoves {
  public:
   /// Setting rebalance.enabled: whether names move without being asked for.

@@ -24,7 +24,7 @@ KnownLosses known_losses(const cluster::OwnershipState& state) {
   KnownLosses out;
   const cluster::NodeSet standing = cluster::standing_members(*state.map);
   for (std::size_t i = 0; i < standing.size(); ++i) out.standing.insert(standing.id(i));
-  for (const cluster::TargetWord& word : state.live) out.lost_drives[word.id] = word.lost_drives;
+  for (const cluster::TargetStatus& word : state.live) out.lost_drives[word.id] = word.lost_drives;
   return out;
 }
 

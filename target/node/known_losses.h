@@ -15,7 +15,7 @@ struct KnownLosses {
   /// Targets between which slices are spread (standing_members()): those that are out, put aside,
   /// or leave, are none.
   std::set<std::string> standing;
-  /// Of each live target TargetWord::lost_drives; 0: it misses none.
+  /// Of each live target TargetStatus::lost_drives; 0: it misses none.
   std::map<std::string, std::uint64_t> lost_drives;
 
   /// True if more is lost than was `before`: a target is no longer among `standing`, or one

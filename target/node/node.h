@@ -26,7 +26,7 @@
 #include "target/node/repair_wishes.h"
 #include "target/node/resilver_wish.h"
 #include "target/node/room_maker.h"
-#include "target/node/running_copies.h"
+#include "target/node/running_jobs.h"
 #include "target/node/scrub_board.h"
 #include "target/node/unjudged_pieces.h"
 #include "target/node/upstream_writes.h"
@@ -71,7 +71,7 @@ struct TargetNode {
   RoomMaker* room = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};
-  RunningCopies copies = {};
+  RunningJobs copies = {};
   Moves moves = Moves(id);
   ResilverWish resilver = {};
   HomeMoves home = {};
@@ -97,7 +97,7 @@ struct ObjectRequest {
   std::optional<security::RedirectClaim> claim;  ///< what the proxy vouched for, if one sent it
   std::int64_t stale_seconds = 0;                ///< > 0: answered without a lease (Tarn-Stale)
   /// The target that owns the name, within `state`; null when we do. A request that was meant for
-  /// the owner goes on there (send_on.h).
+  /// the owner goes on there (redirect_to_owner.h).
   const cluster::Node* elsewhere = nullptr;
   /// The owner sent the reader here, where the newest version still lies.
   bool from_owner = false;

@@ -30,10 +30,10 @@ std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname
   return Write(*this, *id);
 }
 
-bool OwnedNames::at_rest(const std::string& uname) {
+bool OwnedNames::is_quiescent(const std::string& uname) {
   const std::lock_guard lock(mutex_);
   learn();
-  return hand_over_.at_rest(uname);
+  return hand_over_.is_quiescent(uname);
 }
 
 /// A write keeps its old map version once its name has another owner.
@@ -60,7 +60,7 @@ cluster::LiveRecord OwnedNames::word() {
   const auto known = view_.state();
   const std::lock_guard lock(mutex_);
   learn();
-  const cluster::TargetWord word =
+  const cluster::TargetStatus word =
       hand_over_.word(only_ours_ != 0 && only_ours_ == hand_over_.state()->map->version);
   cluster::LiveRecord out;
   out.map_version = word.map_version;

@@ -61,7 +61,7 @@ class OwnedNames {
   [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname,
                                                 const cluster::Pieces& pieces,
                                                 const cluster::CopySender& sender);
-  [[nodiscard]] bool at_rest(const std::string& uname);
+  [[nodiscard]] bool is_quiescent(const std::string& uname);
   /// No record of a name that is another's is on its way to a drive.
   [[nodiscard]] bool others_at_rest();
   [[nodiscard]] bool idle();
@@ -74,8 +74,8 @@ class OwnedNames {
   void take_lost_drives(std::uint64_t lost_drives);
   /// How many drives the target has, to be told to the cluster.
   void take_drives(std::uint32_t drives);
-  /// True if the map has the newest drive set. Until then this node vouches for no name of which
-  /// others have copies: it may have lost what it had.
+  /// True if the map has the newest drive set. Until then this node is authoritative for no name of
+  /// which others have copies: it may have lost what it had.
   [[nodiscard]] bool drive_set_is_known() const;
 
   /// Status of this node for the cluster, to be given to the membership.

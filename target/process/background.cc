@@ -10,7 +10,7 @@
 #include "target/job/bucket_mirror.h"
 #include "target/job/erase_all.h"
 #include "target/process/target.h"
-#include "target/rebalance/move_home.h"
+#include "target/rebalance/handoff.h"
 #include "target/rebalance/tell_wish.h"
 #include "target/repair/double_pieces.h"
 #include "target/repair/drive_scrub.h"
@@ -19,7 +19,7 @@
 #include "target/repair/keep_recoded.h"
 #include "target/repair/keep_wishes.h"
 #include "target/repair/lost_records.h"
-#include "target/replica/keep_copies.h"
+#include "target/replica/resolve_pending.h"
 #include "target/replica/tombstones.h"
 #include "target/request/handlers.h"
 
@@ -76,7 +76,7 @@ void Target::start_background() {
                }));
   tasks_.spawn(loop.executor(), "copies on drives", keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), "resilver wish", tell_wishes(*node_));
-  tasks_.spawn(loop.executor(), "copies on nodes", keep_copies(*node_));
+  tasks_.spawn(loop.executor(), "copies on nodes", resolve_pending(*node_));
   tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), "abandoned uploads", write_through_->open_uploads().remove_left());
   tasks_.spawn(loop.executor(), "pieces", look_after_pieces(*node_));
@@ -89,7 +89,7 @@ void Target::start_background() {
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), "tombstones", forget_tombstones(*node_, std::move(tombstones)));
   // Not beside the others, if there is another loop.
-  tasks_.spawn(loops_.at(loops_.size() - 1).executor(), "rebalance", move_home(*node_));
+  tasks_.spawn(loops_.at(loops_.size() - 1).executor(), "rebalance", handoff(*node_));
   tasks_.spawn(loop.executor(), "dismissal",
                cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));
 }

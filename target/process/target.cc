@@ -96,7 +96,7 @@ cluster::Node Target::self(const std::string& own_address) const {
 /// Those that are away for a while, too; at least one.
 std::uint32_t Target::drive_count() const {
   const auto placed = store_->placed_drives();
-  const auto stays = [](const auto& each) { return !each.drive || !each.drive->vacating(); };
+  const auto stays = [](const auto& each) { return !each.drive || !each.drive->draining(); };
   const auto count = std::count_if(placed.begin(), placed.end(), stays);
   return std::max(1U, static_cast<std::uint32_t>(count));
 }

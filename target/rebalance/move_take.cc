@@ -151,7 +151,7 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
     CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
     co_return false;
   }
-  if (!unsettled_by(attribute.record).empty())
+  if (!pending_by(attribute.record).empty())
     node.marked.add(name.bucket, name.object, std::chrono::steady_clock::now());
   if (file == nullptr) {
     CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
@@ -201,10 +201,10 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY_OK(api::check_object_name(attribute.name));
   mark_settled(attribute.record);
   const bool anew = request.query().get("anew") == "1";
-  if (request.query().get("unsettled") == "1") mark_unsettled(attribute.record, sender.id);
+  if (request.query().get("unsettled") == "1") mark_pending(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);
   CO_TRY_OK(accepts(node, name, sender));
-  const bool is_write = !unsettled_by(attribute.record).empty();
+  const bool is_write = !pending_by(attribute.record).empty();
   if (const Status kept = keeps_up(node, name); is_write && !kept)
     co_return co_await request.exchange.respond(drive_behind(kept.error()));
   CO_TRY_OK(takes_writes(node, name));
@@ -215,7 +215,7 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
     CO_TRY(file, co_await create_here(node, name, attribute.record.file_bytes()));
-    // With `anew` a request may wait for it (bring_home.h).
+    // With `anew` a request may wait for it (fetch_to_owner.h).
     if (!is_write && !anew) file->write_in_background();
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }

@@ -27,7 +27,7 @@ Task<Result<PieceMovesPage>> piece_moves_next_page(Drive& drive, BucketId bucket
                                                    std::optional<PieceKey> after) {
   PieceMovesPage page;
   page.last = after;
-  const bool all = drive.vacating();
+  const bool all = drive.draining();
   std::size_t looked = 0;
   const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
     if (all || (page.last && same_set(*page.last, key))) page.pieces.emplace_back(key, record);
@@ -75,7 +75,7 @@ Task<Result<bool>> move_piece(ObjectStore& store, const cluster::BucketRecord& b
   PiecesHere::Wish wish;
   wish.bytes = record.file_bytes();
   wish.not_on = &from;
-  wish.alone = !from.vacating();
+  wish.alone = !from.draining();
   ObjectName name{bucket.id, bucket.placement_name(key.name), key.name};
   auto made = co_await pieces.create(std::move(name), key, wish);
   const bool no_better_place =
@@ -110,7 +110,7 @@ Task<Status> move_pieces(ObjectStore& store, std::shared_ptr<const cluster::Clus
           obs::log("target").warn("piece not moved object={} piece={} drive={} err={}", key.name,
                                   key.index, from.path(), moved.error().message);
         // Where it may stay, the next walk will do.
-        if (!moved && from.vacating() && first)
+        if (!moved && from.draining() && first)
           first = fail(moved.error().code, "piece {} of {}: {}", key.index, key.name,
                        moved.error().message);
         if (!moved || !*moved) continue;

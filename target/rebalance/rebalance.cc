@@ -167,7 +167,7 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
 /// longer a home: it cannot be sent that, and its own is not needed (docs/decisions/019, attack
 /// 55).
 bool Rebalance::is_overtaken(const WalkEntry& entry) const {
-  return forward_by_owner(node_, entry.name.bucket) && !unsettled_by(entry.record).empty() &&
+  return forward_by_owner(node_, entry.name.bucket) && !pending_by(entry.record).empty() &&
          entry.to.empty() && !entry.awaited && !plan(entry).keep;
 }
 
@@ -176,8 +176,8 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   if (is_overtaken(entry)) co_return co_await erase(entry.name, given);
   if (is_to_be_coded(entry) && owner_of(entry) == node_.id)
     co_return co_await recode(node_, entry.name);
-  // The sender of a version vouches for it.
-  if (!unsettled_by(entry.record).empty()) CO_TRY_OK(co_await settle_copies(node_, entry.name));
+  // The sender of a version is authoritative for it.
+  if (!pending_by(entry.record).empty()) CO_TRY_OK(co_await resolve_copies(node_, entry.name));
   if (!entry.to.empty()) {
     CO_TRY(const auto sent, co_await send(entry));
     if (!sent) co_return true;  // it is gone
@@ -216,7 +216,7 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
 Task<Result<bool>> Rebalance::erase(const ObjectName& name, Generation given) {
   const auto held = co_await node_.store.locks().acquire(name.key());
   CO_TRY_OK(pace_.go_on());  // by a newer map it may be ours
-  if (!node_.owned.at_rest(name.uname)) co_return false;
+  if (!node_.owned.is_quiescent(name.uname)) co_return false;
   CO_TRY(auto present, co_await node_.store.find_all(name));
   if (present.empty()) co_return true;
   if (SAFETY("safety.erase_what_was_given") && present.front().record.generation != given)

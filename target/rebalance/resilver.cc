@@ -107,7 +107,7 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
   CO_TRY(const auto object, co_await drive.open_object(entry.name.bucket, entry.name.object));
   if (!object) co_return std::unique_ptr<WorkFile>();
   std::unique_ptr<WorkFile> file;
-  if (drive.vacating()) {
+  if (drive.draining()) {
     // Away from here in any case: as an upload that finds its home full.
     CO_TRY(file, co_await node_.store.create(entry.name, object->file_bytes()));
   } else {

@@ -18,8 +18,8 @@
 #include "target/node/move_pace.h"
 #include "target/node/rebuild_pace.h"
 #include "target/replica/away_drive.h"
-#include "target/replica/commit_again.h"
 #include "target/replica/newest.h"
+#include "target/replica/recommit.h"
 
 namespace tarn::target {
 namespace {
@@ -185,7 +185,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   io::ObjectRecord now = object.record;
   for (const Lane& lane : moved) home_of(*now.coding, lane->index()) = lane->home();
   if (drop_whole) now.coding->whole.clear();
-  CO_TRY_OK(co_await commit_again(node, wanted, write, std::move(here), generation, &*now.coding));
+  CO_TRY_OK(co_await recommit(node, wanted, write, std::move(here), generation, &*now.coding));
   sealed += moved.size();
   CO_FAIL_POINT("repair.before_drop");
   now.generation = generation;

@@ -123,10 +123,10 @@ Task<Status> give_again(TargetNode& node, http::Request& request) {
   const cluster::Node* to = state->map.find(caller);
   if (to == nullptr) co_return fail(Errc::conflict, "t[{}] is not in the map", caller);
   const ObjectName name = name_in(*bucket, std::move(object));
-  CO_TRY_OK(co_await settle_copies(node, name));
+  CO_TRY_OK(co_await resolve_copies(node, name));
   CO_TRY(const auto from, co_await node.store.open_object(name));
   if (!from) co_return fail(Errc::object_not_found, "{} is not here", name.object);
-  if (!unsettled_by(from->record()).empty())
+  if (!pending_by(from->record()).empty())
     co_return fail(Errc::unavailable, "{} is being changed; try again", name.object);
   io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, from->record()};
   const Receiver receiver{*to, state->map.version, state->bmd.version};

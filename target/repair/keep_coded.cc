@@ -71,7 +71,7 @@ Task<Result<KeepCodedFound>> look_through(TargetNode& node) {
 /// missing.
 std::string losses(const cluster::OwnershipState& state) {
   std::string out;
-  for (const cluster::TargetWord& word : state.live)
+  for (const cluster::TargetStatus& word : state.live)
     if (word.lost_drives != 0) out += fmt::format("{} {}\n", word.id, word.lost_drives);
   return out;
 }

@@ -40,7 +40,7 @@ constexpr std::size_t kLostRecordsWantedMost = 100'000;
 constexpr std::size_t kLostRecordsFailuresMost = 8;
 constexpr http::CallLimits kLostRecordsAskLimits{.connect = 1s, .total = 4s};
 
-/// Other targets that believe that drives of theirs are lost, and which: TargetWord::lost_drives.
+/// Other targets that believe that drives of theirs are lost, and which: TargetStatus::lost_drives.
 using Losers = std::map<std::string, std::uint64_t>;
 
 /// By what is given: when it is something else, others may be missing, or more be here to give.
@@ -54,7 +54,7 @@ struct GivenBy {
 
 GivenBy lost_records_present(const TargetNode& node, const cluster::OwnershipState& state) {
   GivenBy out{state.map->version, {}, {}};
-  for (const cluster::TargetWord& word : state.live)
+  for (const cluster::TargetStatus& word : state.live)
     if (word.lost_drives != 0 && word.id != node.id) out.losers[word.id] = word.lost_drives;
   for (const auto& drive : node.store.drives())
     if (drive->in_service()) out.drives.insert(drive->id());
@@ -185,8 +185,8 @@ void Giving::note_failure(const std::string& id, const Error& error) {
 Task<Status> Giving::send(const Wanted& wanted, RebuildWatch::Making& making) {
   CO_TRY(const Receiver to, receiver(wanted.id));
   const ObjectName name = name_in(*wanted.bucket, wanted.object);
-  CO_TRY_OK(co_await settle_copies(node_, name));
-  if (!sees_all(node_, name))
+  CO_TRY_OK(co_await resolve_copies(node_, name));
+  if (!has_full_view(node_, name))
     co_return fail(Errc::unavailable, "a drive here that is away may have something newer of {}",
                    name.object);
   CO_TRY(const auto outgoing, co_await open_outgoing(node_, name, *wanted.bucket));

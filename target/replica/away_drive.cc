@@ -132,16 +132,16 @@ std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store, const O
   return out;
 }
 
-bool sees_all(const TargetNode& node, const ObjectName& name) {
+bool has_full_view(const TargetNode& node, const ObjectName& name) {
   if (!pieces_of(node, name.bucket).many()) return true;
-  if (name.copies > 0) return node.store.mirror().sees_all(name.bucket, name.copies);
+  if (name.copies > 0) return node.store.mirror().has_full_view(name.bucket, name.copies);
   const Drive* home = node.store.home_of(name.uname);
   if (is_gone(home)) return false;
   return !node.store.mirror().may_be_misplaced(*home) || !any_away(node.store);
 }
 
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) {
-  if (sees_all(node, name)) co_return co_await node.store.find_all(std::move(name));
+  if (has_full_view(node, name)) co_return co_await node.store.find_all(std::move(name));
   if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
   std::vector<Located> found;
   for (const auto& drive : node.store.drives()) {

@@ -18,7 +18,7 @@ namespace tarn::target {
 /// True if the drives in service surely show the newest version of a name that this target has:
 /// its place is in service, and no drive is away on which it may be misplaced. If false, another
 /// replica is asked. Always true in buckets that never had copies on nodes.
-[[nodiscard]] bool sees_all(const TargetNode& node, const ObjectName& name);
+[[nodiscard]] bool has_full_view(const TargetNode& node, const ObjectName& name);
 /// ObjectStore::find_all(), or where not all is seen, what is.
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name);
 /// ObjectStore::reachable(), but a drive that is away does not count when another takes files.

@@ -1,10 +1,10 @@
 #include "target/replica/bring_forward.h"
 
 #include "common/base/fail_point.h"
-#include "target/replica/bring_home.h"
-#include "target/replica/commit_again.h"
+#include "target/replica/fetch_to_owner.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
+#include "target/replica/recommit.h"
 
 namespace tarn::target {
 namespace {
@@ -15,13 +15,13 @@ Task<Status> commit_marked(TargetNode& node, const ObjectRequest& wanted) {
   Newest newest;
   {
     const auto held = co_await node.store.locks().acquire(wanted.name.key());
-    // Others report what they have as it is: a target with something unsettled waits for us.
+    // Others report what they have as it is: a target with something pending waits for us.
     CO_TRY(newest, co_await find_newest(node, wanted, Marked::show));
     if (newest.holder == nullptr) {
-      if (!newest.record || unsettled_by(*newest.record).empty()) co_return Status();
+      if (!newest.record || pending_by(*newest.record).empty()) co_return Status();
       CO_TRY(const Generation generation,
              generation_above(node, wanted, write, newest.here.front().record));
-      co_return co_await commit_again(node, wanted, write, std::move(newest.here), generation);
+      co_return co_await recommit(node, wanted, write, std::move(newest.here), generation);
     }
   }
   co_return co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,
@@ -31,7 +31,7 @@ Task<Status> commit_marked(TargetNode& node, const ObjectRequest& wanted) {
 /// Sends what is here to another target, with the bytes of its file.
 Task<Status> give_here(TargetNode& node, const ObjectRequest& wanted, const Located& here,
                        const std::string& to) {
-  Outbound outbound;
+  VersionInFlight outbound;
   outbound.attribute = {wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object,
                         here.record};
   std::shared_ptr<OpenObject> object;

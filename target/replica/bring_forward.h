@@ -11,7 +11,7 @@ namespace tarn::target {
 // above all that was made before it.
 
 /// `here`, whose writer does not go on with it, is given to the owner, or, here at the owner,
-/// committed once more. When it returns nothing of the name is unsettled here, or something newer
+/// committed once more. When it returns nothing of the name is pending here, or something newer
 /// has come. Not under the name's lock. unavailable when that cannot be.
 Task<Status> bring_forward(TargetNode& node, ObjectName name, Located here);
 /// The writer of what is here has something newer that all have: it is brought here.

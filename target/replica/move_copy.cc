@@ -71,7 +71,7 @@ Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName
     if (!out.object) co_return std::nullopt;
     out.attribute.record = out.object->record();
   }
-  if (!unsettled_by(out.attribute.record).empty())
+  if (!pending_by(out.attribute.record).empty())
     co_return fail(Errc::unavailable, "{} is being changed", name.object);
   co_return std::optional(std::move(out));
 }

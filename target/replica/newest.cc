@@ -1,6 +1,6 @@
 // Finds the newest version of a name, at its owner, while names move: the owner asks the homes of
-// past sets. These answer only when they act on the same map and nothing of the name is on its way
-// to their drives.
+// past epochs. These answer only when they act on the same map and nothing of the name is on its
+// way to their drives.
 
 #include "target/replica/newest.h"
 
@@ -13,7 +13,7 @@
 #include "common/base/gather.h"
 #include "target/node/node_call.h"
 #include "target/replica/away_drive.h"
-#include "target/replica/bring_home.h"
+#include "target/replica/fetch_to_owner.h"
 #include "target/replica/move_format.h"
 #include "target/replica/node_copies.h"
 
@@ -84,7 +84,7 @@ Status check_others_know(const ObjectName& name, const std::vector<cluster::Read
 
 /// The caller has tried to settle it (node_copies.h), before it took the name's lock.
 Status check_settled(const Newest& found) {
-  if (!found.record || unsettled_by(*found.record).empty()) return {};
+  if (!found.record || pending_by(*found.record).empty()) return {};
   return fail(Errc::unavailable, "the newest version is on its way to all of its homes; try again");
 }
 
@@ -121,7 +121,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!map.current.is_home(node.id, digest, pieces.at(map.version)))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
-  const bool sees = sees_all(node, name);
+  const bool sees = has_full_view(node, name);
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
   // Other homes have as well what a drive that is away has: they are asked as if we had lost it.
@@ -132,7 +132,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
       cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
   if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
-    if (!sees_all(node, name)) co_return std::optional<Newest>();
+    if (!has_full_view(node, name)) co_return std::optional<Newest>();
     if (marked == Marked::refuse) CO_TRY_OK(check_settled(best));
     co_return std::optional(std::move(best));
   }
@@ -151,7 +151,8 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   // It may have moved here while the others were asked: what they no longer had is here now.
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
-  if (node.view.state()->map.version != best.state->map.version || sees_all(node, name) != sees)
+  if (node.view.state()->map.version != best.state->map.version ||
+      has_full_view(node, name) != sees)
     co_return std::optional<Newest>();
   const auto still =
       cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
@@ -176,7 +177,7 @@ Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectNa
   CO_TRY(own.here, co_await find_here(node, name));
   take_own(own);
   const bool is_enough =
-      own.record && own.record->generation >= enough && unsettled_by(*own.record).empty();
+      own.record && own.record->generation >= enough && pending_by(*own.record).empty();
   if (!is_enough) co_return std::optional<Newest>();
   co_return std::optional(std::move(own));
 }
@@ -190,25 +191,25 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
   const auto patience = std::chrono::steady_clock::now() + kNewestRestMax;
   while (std::chrono::steady_clock::now() < patience) {
     // Work that a crash left half done is finished before a caller sees it.
-    if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
+    if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().resolve(name));
     // Where the owner alone settles, the caller holds the lock which that would need.
     const bool must_be = look == Look::settled_now && forward_by_owner(node, name.bucket);
-    if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await settle_copies(node, name));
+    if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await resolve_copies(node, name));
     if (enough) {
       CO_TRY(auto found, co_await find_enough(node, name, *enough));
       if (found) co_return std::move(found);
     }
-    const bool sees = sees_all(node, name);
+    const bool sees = has_full_view(node, name);
     if (!sees && look != Look::as_it_is) co_return fail(only_here(name));
-    if (node.owned.at_rest(name.uname)) {
+    if (node.owned.is_quiescent(name.uname)) {
       Newest own;
       CO_TRY(own.here, co_await find_here(node, name));
-      if (sees_all(node, name) != sees) continue;
+      if (has_full_view(node, name) != sees) continue;
       take_own(own);
       if (must_be) CO_TRY_OK(check_settled(own));
       if (sees) CO_TRY_OK(vouch(node, name, own));
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
-      if (node.owned.at_rest(name.uname)) co_return std::optional(std::move(own));
+      if (node.owned.is_quiescent(name.uname)) co_return std::optional(std::move(own));
     }
     timer.expires_after(kNewestRestEvery);
     co_await timer.async_wait(asio::use_awaitable);
@@ -263,7 +264,7 @@ Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look lo
     CO_TRY(auto found, co_await try_find(node, wanted, look));
     if (!found) continue;
     const ObjectName name = as_of_now(node, wanted.name);
-    if (sees_all(node, name)) CO_TRY_OK(vouch(node, name, *found));
+    if (has_full_view(node, name)) CO_TRY_OK(vouch(node, name, *found));
     co_return std::move(*found);
   }
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
@@ -282,7 +283,7 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted, 
 }
 
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   co_return co_await find(node, wanted, Look::settled);
 }
 
@@ -297,7 +298,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   CO_TRY(auto object, co_await open_settled(node, wanted.name));
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
-  CO_TRY(const auto newest, co_await bring_home(node, wanted));
+  CO_TRY(const auto newest, co_await fetch_to_owner(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
   co_return co_await open_settled(node, wanted.name);
 }

@@ -49,7 +49,7 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
 
 /// Asks all targets that may have something newer than this one, and looks at itself last
 /// (docs/decisions/011); none when nothing moves. We must be a home of the name. Under the name's
-/// lock for writes; settle_copies() goes before that. unavailable when a target that may hold the
+/// lock for writes; resolve_copies() goes before that. unavailable when a target that may hold the
 /// name cannot tell, or, where its owner alone settles, would have to wait for the lock.
 ///
 /// A version that not all homes may have is unavailable, too; with `show` it is an answer like any
@@ -57,13 +57,13 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
 enum class Marked : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
                                  Marked marked = Marked::refuse);
-/// settle_copies() and find_newest(): not under the name's lock.
+/// resolve_copies() and find_newest(): not under the name's lock.
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,
 /// unavailable while it lies elsewhere.
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);
 /// The newest version with its file open, brought here first when it lies elsewhere
-/// (bring_home.h); null when there is none. Not under the name's lock.
+/// (fetch_to_owner.h); null when there is none. Not under the name's lock.
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted);
 /// True if it is known, without asking, that no target has anything newer than `object` (null:

@@ -51,7 +51,8 @@ spdlog::logger& node_copies_log() { return obs::log("copies"); }
 
 /// The block at `at` of a work file, most of it still in memory, compared with the checksum that
 /// was taken when it came.
-Task<Status> read_back(const Outbound& outbound, std::span<std::byte> into, std::uint64_t at) {
+Task<Status> read_back(const VersionInFlight& outbound, std::span<std::byte> into,
+                       std::uint64_t at) {
   CO_TRY_OK(co_await outbound.file->drive().read_back(*outbound.file, into, at));
   if (crc32c(into) == (*outbound.checksums)[at / kBlockBytes]) co_return Status();
   co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
@@ -59,7 +60,7 @@ Task<Status> read_back(const Outbound& outbound, std::span<std::byte> into, std:
 }
 
 /// Sends the blocks. Ends early when the receiver has answered.
-Task<Status> node_copies_send_blocks(http::ClientStream& stream, const Outbound& outbound) {
+Task<Status> node_copies_send_blocks(http::ClientStream& stream, const VersionInFlight& outbound) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   const std::uint64_t size = outbound.attribute.record.file_bytes();
   std::optional<BlockReader> blocks;
@@ -80,7 +81,7 @@ Task<Status> node_copies_send_blocks(http::ClientStream& stream, const Outbound&
 }
 
 /// Ok: the home has this version, or a newer one, durably.
-Task<Status> give_to(TargetNode& node, const Outbound& outbound, std::string id) {
+Task<Status> give_to(TargetNode& node, const VersionInFlight& outbound, std::string id) {
   const auto state = node.view.state();
   const cluster::Node* home = state->map.find(id);
   if (home == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
@@ -160,7 +161,7 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
 
 /// give_to(), which is given up when that is no home any more: a process that stands still holds up
 /// no caller for longer than its lease.
-Task<Status> give_while_home(TargetNode& node, const Outbound& outbound, ObjectName name,
+Task<Status> give_while_home(TargetNode& node, const VersionInFlight& outbound, ObjectName name,
                              std::string id) {
   auto first =
       co_await first_of(give_to(node, outbound, id), while_home(node, std::move(name), id));
@@ -172,7 +173,7 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
   const auto held = co_await node.store.locks().acquire(name.key());
   CO_TRY(auto found, co_await find_here(node, name));
   if (found.empty() || found.front().record.generation != generation ||
-      unsettled_by(found.front().record).empty())
+      pending_by(found.front().record).empty())
     co_return Status();
   const auto state = node.view.state();
   const auto* bucket = state->bmd.find(name.bucket);
@@ -205,18 +206,18 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
   // Without its lease it commits nothing and acknowledges nothing any more.
   if (other == nullptr || !state->live.contains(writer)) co_return WritersWord::gave_up;
   if (writer == node.id)
-    co_return node.owned.at_rest(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
+    co_return node.owned.is_quiescent(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
   const auto said = co_await ask_home(node, state, name, writer, Look::as_it_is, generation);
   if (!said) co_return WritersWord::unknown;
   const auto& record = said->record;
   if (!record || record->generation < generation) co_return WritersWord::gave_up;
-  if (unsettled_by(*record).empty())
+  if (pending_by(*record).empty())
     co_return record->generation == generation ? WritersWord::all_have_it : WritersWord::has_newer;
   co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
 }
 
 /// Before one of several homes has stored what another has no room for.
-Task<Status> find_room(TargetNode& node, const ObjectName& name, const Outbound& outbound,
+Task<Status> find_room(TargetNode& node, const ObjectName& name, const VersionInFlight& outbound,
                        std::vector<std::string> homes) {
   const io::ObjectRecord& record = outbound.attribute.record;
   if (outbound.has_room || homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object)
@@ -241,8 +242,8 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
     if (!object || object->record().generation != attribute.record.generation)
       co_return fail(Errc::unavailable, "object {} is being changed", name.object);
   }
-  mark_unsettled(attribute.record, node.id);
-  const Outbound outbound{std::move(attribute), nullptr, nullptr, object.get()};
+  mark_pending(attribute.record, node.id);
+  const VersionInFlight outbound{std::move(attribute), nullptr, nullptr, object.get()};
   const auto others = without(homes_of(*map, name.uname, bucket->pieces()), {node.id});
   CO_TRY_OK(co_await find_room(node, name, outbound, others));
   for (const std::string& id : others) {
@@ -289,13 +290,13 @@ std::function<bool(std::string_view)> names_to_show(
   };
 }
 
-std::string_view unsettled_by(const io::ObjectRecord& record) {
+std::string_view pending_by(const io::ObjectRecord& record) {
   for (const auto& [key, value] : record.custom)
     if (key == kMark) return value;
   return {};
 }
 
-void mark_unsettled(io::ObjectRecord& record, std::string_view writer) {
+void mark_pending(io::ObjectRecord& record, std::string_view writer) {
   mark_settled(record);
   record.custom.emplace_back(kMark, writer);
 }
@@ -311,8 +312,8 @@ bool forward_by_owner(const TargetNode& node, BucketId bucket) {
   return record != nullptr && api::was_ever_coded(record->props);
 }
 
-Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id) {
-  mark_unsettled(outbound.attribute.record, node.id);
+Task<Status> give_marked(TargetNode& node, VersionInFlight outbound, std::string id) {
+  mark_pending(outbound.attribute.record, node.id);
   co_return co_await give_to(node, outbound, std::move(id));
 }
 
@@ -323,12 +324,12 @@ Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::Object
                                 std::move(others));
 }
 
-Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                 const OwnedNames::Write& write, cluster::Durability durability,
-                                 const Outbound& outbound) {
+Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
+                             const OwnedNames::Write& write, cluster::Durability durability,
+                             const VersionInFlight& outbound) {
   const bool one_tenure = forward_by_owner(node, name.bucket);
-  Outbound marked = outbound;
-  mark_unsettled(marked.attribute.record, node.id);
+  VersionInFlight marked = outbound;
+  mark_pending(marked.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kHomesMax;
   std::set<std::string> have{node.id};
@@ -413,7 +414,7 @@ Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation gener
   co_return co_await clear_mark(node, name, generation);
 }
 
-Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation) {
+Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation generation) {
   const auto map = node.owned.state()->map;
   std::vector<Task<Status>> calls;
   for (const std::string& id :
@@ -436,7 +437,7 @@ Task<Status> hear_settled(TargetNode& node, http::Request& request) {
   co_return co_await request.exchange.respond(http::Response(200));
 }
 
-Status vouches_for_copies(const TargetNode& node) {
+Status is_authoritative_for_copies(const TargetNode& node) {
   if (node.owned.drive_set_is_known()) return {};
   return fail(Errc::unavailable, "drives of this target were changed just now; try again");
 }
@@ -457,10 +458,10 @@ struct Round {
 
 Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
   CO_TRY(auto found, co_await find_here(node, name));
-  if (found.empty() || unsettled_by(found.front().record).empty())
+  if (found.empty() || pending_by(found.front().record).empty())
     co_return Round{std::move(found), true};
   const Generation generation = found.front().record.generation;
-  const std::string writer(unsettled_by(found.front().record));
+  const std::string writer(pending_by(found.front().record));
   const WritersWord word = co_await ask_writer(node, name, writer, generation);
   if (word == WritersWord::unknown)
     co_return fail(Errc::unavailable,
@@ -476,7 +477,7 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
     node_copies_log().info("version given to all homes object={} writer={}", name.object, writer);
   }
   CO_TRY_OK(co_await clear_mark(node, name, generation));
-  if (word == WritersWord::gave_up) co_await tell_homes(node, name, generation);
+  if (word == WritersWord::gave_up) co_await confirm_replicas(node, name, generation);
   if (word == WritersWord::has_newer) co_return Round{};
   for (Located& each : found) mark_settled(each.record);
   co_return Round{std::move(found)};
@@ -484,9 +485,9 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
 
 }  // namespace
 
-Task<Status> settle_copies(TargetNode& node, ObjectName name) {
+Task<Status> resolve_copies(TargetNode& node, ObjectName name) {
   if (!pieces_of(node, name.bucket).many()) co_return Status();
-  CO_TRY_OK(vouches_for_copies(node));
+  CO_TRY_OK(is_authoritative_for_copies(node));
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   do {
     CO_TRY(const Round round, co_await settle_once(node, name));
@@ -513,22 +514,22 @@ namespace {
 
 /// True if all homes have what is here: what was opened, or else what is here instead.
 Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
-  if (object != nullptr) co_return unsettled_by(object->record()).empty();
+  if (object != nullptr) co_return pending_by(object->record()).empty();
   if (!SAFETY("safety.absence_settled")) co_return true;
   CO_TRY(const auto found, co_await find_here(node, name));
-  co_return found.empty() || unsettled_by(found.front().record).empty();
+  co_return found.empty() || pending_by(found.front().record).empty();
 }
 
 }  // namespace
 
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name) {
   if (!pieces_of(node, name.bucket).many()) co_return co_await node.store.open_object(name);
-  CO_TRY_OK(vouches_for_copies(node));
+  CO_TRY_OK(is_authoritative_for_copies(node));
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   do {
     CO_TRY_OK(co_await settle_once(node, name));
     // Of a name that has copies on drives the store tells what it cannot know.
-    if (name.copies == 0 && !sees_all(node, name))
+    if (name.copies == 0 && !has_full_view(node, name))
       co_return fail(Errc::unavailable, "object {} lives on a drive that is away", name.object);
     CO_TRY(auto object, co_await node.store.open_object(name));
     CO_TRY(const bool settled, co_await is_settled(node, name, object.get()));

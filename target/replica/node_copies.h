@@ -33,13 +33,13 @@ namespace tarn::target {
 
 /// Returns the writer of a record that not all homes may have yet; empty: all have it. Kept among
 /// the custom metadata of the record, under a key that no client can send.
-[[nodiscard]] std::string_view unsettled_by(const io::ObjectRecord& record);
-void mark_unsettled(io::ObjectRecord& record, std::string_view writer);
+[[nodiscard]] std::string_view pending_by(const io::ObjectRecord& record);
+void mark_pending(io::ObjectRecord& record, std::string_view writer);
 void mark_settled(io::ObjectRecord& record);
 
 /// A version on its way to the other homes: of a file that is not published yet, of an object, or,
 /// when both are null, of a tombstone.
-struct Outbound {
+struct VersionInFlight {
   io::ObjectAttribute attribute;
   WorkFile* file = nullptr;
   const std::vector<std::uint32_t>* checksums = nullptr;  ///< of the file
@@ -56,26 +56,26 @@ Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::Object
 /// answer for some time, or the name gets another owner. Where rule F holds, also when it has had
 /// one since the write began. unavailable, too, when there are too few homes; strict durability
 /// wants all.
-Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                 const OwnedNames::Write& write, cluster::Durability durability,
-                                 const Outbound& outbound);
+Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
+                             const OwnedNames::Write& write, cluster::Durability durability,
+                             const VersionInFlight& outbound);
 /// Sends a version to one target, marked as of this one. Ok: it has that, or a newer one, durably.
-Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id);
+Task<Status> give_marked(TargetNode& node, VersionInFlight outbound, std::string id);
 /// True if a marked record of the bucket goes forward by the name's owner alone, under a new
 /// generation (docs/decisions/019, rule F).
 [[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
 /// Tells the other homes, if there are any, that all have it. Best effort: a home that does not
 /// hear it asks.
-Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
+Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation generation);
 
 /// unavailable while this node may have lost what it held, and the map does not say so yet: then it
 /// cannot tell for a name on which others have copies.
-Status vouches_for_copies(const TargetNode& node);
+Status is_authoritative_for_copies(const TargetNode& node);
 
 /// Returns when what this node holds of the name is what all homes have: a record of which that is
 /// not known is asked for at its writer, or given to all homes. unavailable when that cannot be, or
 /// when it is changed again and again.
-Task<Status> settle_copies(TargetNode& node, ObjectName name);
+Task<Status> resolve_copies(TargetNode& node, ObjectName name);
 /// Records of the name, the newest first, that this node held at some moment of the call, of which
 /// all homes had the newest: for lists, which need no bytes, so that a name that is written again
 /// and again holds up none. Waits up to 2 s while its writer or the map changes; then unavailable.
@@ -86,7 +86,7 @@ Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation gener
 
 /// Opens what this node holds of the name; null when that is nothing, or a tombstone. A version
 /// that comes meanwhile, also a tombstone, is not believed before all homes have it. unavailable as
-/// settle_copies(), while a drive is away of which others know more, and when it is changed again
+/// resolve_copies(), while a drive is away of which others know more, and when it is changed again
 /// and again; else as ObjectStore::open_object().
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);
 

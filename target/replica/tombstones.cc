@@ -103,7 +103,7 @@ class Sweep {
   /// Of a name that has changed since it was looked at, nothing is forgotten.
   Task<Status> forget(ObjectName name, Generation generation) {
     const auto held = co_await node_.store.locks().acquire(name.key());
-    if (!may_forget(name) || !node_.owned.at_rest(name.uname)) co_return Status();
+    if (!may_forget(name) || !node_.owned.is_quiescent(name.uname)) co_return Status();
     CO_TRY(auto present, co_await node_.store.find_all(name));
     if (present.empty() || present.front().record.generation != generation ||
         present.front().record.kind != io::ObjectRecord::Kind::tombstone)

@@ -7,7 +7,7 @@
 #include "common/http/message.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/node_copies.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {

@@ -137,7 +137,7 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   http::Response response = stored_response(*record);
   if (degraded) response.set("Tarn-Durability", "degraded");
   CO_TRY_OK(co_await request.exchange.respond(std::move(response)));
-  co_await tell_homes(node, wanted.name, record->generation);
+  co_await confirm_replicas(node, wanted.name, record->generation);
   co_return Status();
 }
 

@@ -11,7 +11,7 @@
 #include "target/replica/node_copies.h"
 #include "target/request/admission.h"
 #include "target/request/handlers.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -40,7 +40,7 @@ Task<Result<bool>> is_eviction(http::Request& request, const ObjectRequest& want
 
 Task<Status> delete_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
-  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   CO_TRY(const bool evicts, co_await is_eviction(request, wanted));
   if (api::has_upstream(wanted.bucket.name) && !evicts) {
     CO_TRY([[maybe_unused]] const std::uint64_t bytes,
@@ -48,7 +48,7 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
     CO_TRY_OK(check_lease_before_reply(wanted.write));
     co_return co_await request.exchange.respond(http::Response(200));
   }
-  // Without the lock: what others hold unsettled is given to this node as well.
+  // Without the lock: what others hold pending is given to this node as well.
   if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));

@@ -18,7 +18,7 @@
 #include "target/request/get_coded.h"
 #include "target/request/handlers.h"
 #include "target/request/object_fields.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -173,9 +173,9 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
   if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
   if (wanted.elsewhere != nullptr && !wanted.from_owner)
-    co_return co_await send_on(node, request, wanted);
+    co_return co_await redirect_to_owner(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
-  if (object && !unsettled_by(object->record()).empty()) object = nullptr;
+  if (object && !pending_by(object->record()).empty()) object = nullptr;
   if (is_slow_here(node, wanted, object.get()))
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_faster(node, request, wanted, *other);
@@ -184,7 +184,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     auto opened = co_await open_wanted(node, wanted, other);
     if (!opened) {
       report_bad(node, wanted, node.store.home_of(wanted.name), opened.error());
-      if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+      if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
       if (can_pass_through(wanted, opened.error()))
         co_return co_await node.cold->pass_through(request, wanted);
       co_return fail(opened.error());
@@ -192,13 +192,13 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     object = std::move(*opened);
   }
   if (wanted.elsewhere != nullptr) {  // no longer ours; the owner has found it here
-    if (!object) co_return co_await send_on(node, request, wanted);
+    if (!object) co_return co_await redirect_to_owner(node, request, wanted);
   } else if (!is_newest(*wanted.state, object.get()) &&
              !had_it_always(node, wanted, object.get())) {
     const auto holder = co_await look_around(node, wanted, object);
     const cluster::Node* const other =
         holder ? *holder : next_home(node, request, wanted);  // which may know it all by itself
-    if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+    if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
     if (!holder && can_pass_through(wanted, holder.error()))
       co_return co_await node.cold->pass_through(request, wanted);
     if (!holder) co_return fail(holder.error());
@@ -219,7 +219,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (!sent && !object->record().coding) report_bad(node, wanted, &object->drive(), sent.error());
   if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
-      co_return co_await send_to_holder(node, request, wanted, *other);
+      co_return co_await redirect_to_holder(node, request, wanted, *other);
   if (!sent && !request.exchange.response_started() && can_pass_through(wanted, sent.error()))
     co_return co_await node.cold->pass_through(request, wanted);
   co_return named(std::move(sent), wanted);

@@ -10,7 +10,7 @@
 #include "target/request/handlers.h"
 #include "target/request/head_request.h"
 #include "target/request/object_fields.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -79,15 +79,15 @@ void add_selected(http::Response& response, const TargetNode& node, const Object
 Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_read(node, request));
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
-  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
-  if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
+  if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
+  if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().resolve(wanted.name));
   const auto found = co_await find_settled(node, wanted);
   const bool asks_upstream = api::has_upstream(wanted.bucket.name) && !asked.present_only;
   if (asks_upstream && (!found || !found->exists()))
     co_return co_await node.cold->head(request, wanted, asked.status_only);
   if (!found) {
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
-      co_return co_await send_to_holder(node, request, wanted, *other);
+      co_return co_await redirect_to_holder(node, request, wanted, *other);
     co_return fail(found.error());
   }
   const Newest& newest = *found;

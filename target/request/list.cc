@@ -22,14 +22,14 @@ constexpr int kListAttemptsMax = 20;
 /// version that they had a moment ago. The page is made anew until it meets no other such name.
 Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
                                            ListPlan plan, std::string after, std::size_t limit) {
-  CO_TRY_OK(vouches_for_copies(node));
+  CO_TRY_OK(is_authoritative_for_copies(node));
   std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
   for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
     std::mutex mutex;
     std::set<std::string> names;
     plan.in_place_of = [&](std::string_view name,
                            const io::ObjectRecord& record) -> const io::ObjectRecord* {
-      if (unsettled_by(record).empty()) return &record;
+      if (pending_by(record).empty()) return &record;
       const auto at = settled.find(name);
       if (at != settled.end()) return at->second ? &*at->second : nullptr;
       const std::lock_guard lock(mutex);

@@ -6,12 +6,12 @@
 #include "target/commit/incoming.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
-#include "target/replica/bring_home.h"
+#include "target/replica/fetch_to_owner.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 #include "target/request/admission.h"
 #include "target/request/handlers.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -47,7 +47,7 @@ Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wante
 
 Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
-  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const bool replace, request.query().flag("set-new-custom"));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
@@ -55,8 +55,8 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
   const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
-  // Without the lock: what others hold, newer or unsettled, is given to this node as well.
-  if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await bring_home(node, wanted));
+  // Without the lock: what others hold, newer or pending, is given to this node as well.
+  if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await fetch_to_owner(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest found, co_await find_present(node, wanted));
   const Located& newest = found.here.front();
@@ -72,7 +72,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
     CO_TRY(const Generation generation, co_await store_anew(node, wanted, std::move(custom)));
     CO_TRY_OK(check_lease_before_reply(wanted.write));
     CO_TRY_OK(co_await request.exchange.respond(http::Response(200)));
-    co_await tell_homes(node, wanted.name, generation);
+    co_await confirm_replicas(node, wanted.name, generation);
     co_return Status();
   }
   const auto map_version = wanted.write.commit();

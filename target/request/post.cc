@@ -5,7 +5,7 @@
 #include "target/commit/incoming.h"
 #include "target/request/admission.h"
 #include "target/request/handlers.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -25,7 +25,7 @@ Task<Status> check_lock(TargetNode& node, http::Request& request, const ObjectRe
 
 Task<Status> post_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
-  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(api::Action asked, api::parse_action(body));

@@ -15,7 +15,7 @@
 #include "target/replica/node_copies.h"
 #include "target/request/admission.h"
 #include "target/request/handlers.h"
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 namespace tarn::target {
 namespace {
@@ -130,7 +130,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   if (!head.content_length && !head.chunked)
     co_return fail(Errc::length_required, "a PUT needs a Content-Length or chunks");
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
-  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   CO_TRY_OK(check_announced_length(head, *wanted.claim));
   const bool appends = request.query().find("append_type").has_value();
   const bool copies = request.query().find("object_to").has_value();
@@ -148,7 +148,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   http::Response response = stored_response(stored.record);
   if (stored.degraded) response.set("Tarn-Durability", "degraded");
   CO_TRY_OK(co_await request.exchange.respond(std::move(response)));
-  co_await tell_homes(node, wanted.name, stored.record.generation);
+  co_await confirm_replicas(node, wanted.name, stored.record.generation);
   co_return Status();
 }
 

@@ -133,7 +133,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
       view.standing = standing(*drive);
       view.takes =
           drive->takes_files() && !drive->suspect() && drive->used_percent() < kFullPercent;
-      view.leaves = drive->vacating();
+      view.leaves = drive->draining();
       // A reader does not wait for a drive that hangs.
       const bool is_patient = patience == Patience::writer || drive->not_overloaded().has_value();
       if (!drive->usable() || !is_patient) view.standing = Standing::away;
@@ -172,7 +172,7 @@ Task<void> Mirror::wait_for_commit(const ObjectName& name) {
   if (committing_.is_held(key)) const auto held = co_await committing_.acquire(key);
 }
 
-bool Mirror::is_unsettled(const Survey& survey) const {
+bool Mirror::is_pending(const Survey& survey) const {
   return std::any_of(survey.verdict.older.begin(), survey.verdict.older.end(),
                      [&](std::size_t i) { return survey.views[i].standing == Standing::good; });
 }
@@ -185,7 +185,7 @@ Task<Result<std::vector<Located>>> Mirror::find_seen(ObjectName name) {
 Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
   auto found = co_await survey(name, Patience::writer);
   // A change is being committed: no reader sees the new version before all drives have it.
-  for (int attempt = 0; attempt < kMirrorAttemptsMax && is_unsettled(found); ++attempt) {
+  for (int attempt = 0; attempt < kMirrorAttemptsMax && is_pending(found); ++attempt) {
     if (!committing_.is_held(name.key())) break;
     co_await wait_for_commit(name);
     found = co_await survey(name, Patience::writer);
@@ -208,11 +208,11 @@ bool Mirror::has_idler_than(const Drive& drive) const {
   return least.second != SIZE_MAX && mine >= least.second + kIdlerBy;
 }
 
-Task<Status> Mirror::settle(ObjectName name) {
+Task<Status> Mirror::resolve(ObjectName name) {
   co_await wait_for_commit(name);
   const auto found = co_await survey(name, Patience::reader);
-  if (!is_unsettled(found)) co_return Status();
-  const auto done = co_await put_right(name, name.copies, nullptr);
+  if (!is_pending(found)) co_return Status();
+  const auto done = co_await repair(name, name.copies, nullptr);
   if (!done) co_return fail(done.error());
   co_return Status();
 }
@@ -226,8 +226,8 @@ Task<Result<std::shared_ptr<OpenObject>>> Mirror::open(ObjectName name,
     const OpenObjects::Moment before = store_.open_.now(name.bucket, name.object);
     const auto found = co_await survey(name, Patience::reader);
     if (found.verdict.kind == CopyVerdict::Kind::unavailable) co_return fail(may_be_away(name));
-    if (is_unsettled(found)) {
-      CO_TRY_OK(co_await settle(name));
+    if (is_pending(found)) {
+      CO_TRY_OK(co_await resolve(name));
       continue;
     }
     if (found.verdict.kind == CopyVerdict::Kind::none) co_return std::shared_ptr<OpenObject>();
@@ -277,7 +277,7 @@ std::size_t Mirror::surely(BucketId bucket, std::uint8_t copies) const {
   return found == ledger_.complete.end() ? 0 : std::min(found->second, copies);
 }
 
-bool Mirror::sees_all(BucketId bucket, std::uint8_t copies) const {
+bool Mirror::has_full_view(BucketId bucket, std::uint8_t copies) const {
   const auto set = store_.set_.get();
   const auto out = std::count_if(set->drives.begin(), set->drives.end(),
                                  [](const auto& drive) { return !drive->usable(); });

@@ -53,9 +53,9 @@ class Mirror {
 
   /// Returns when no drive in good standing holds an older version of `name` than another: what a
   /// crash left half done is finished before any reader sees it.
-  Task<Status> settle(ObjectName name);
+  Task<Status> resolve(ObjectName name);
 
-  /// Result of put_right().
+  /// Result of repair().
   struct Repaired {
     std::size_t added = 0;    ///< copies that were made, or made anew
     std::size_t removed = 0;  ///< copies that were too many, and older versions
@@ -65,7 +65,7 @@ class Mirror {
   /// Makes `wanted` copies of the newest version, brings older ones up to date and takes away what
   /// is too much. `bad`: a drive whose copy is not what was stored, or null: it is made anew. Takes
   /// the name's lock for moments only.
-  Task<Result<Repaired>> put_right(ObjectName name, std::size_t wanted, const Drive* bad);
+  Task<Result<Repaired>> repair(ObjectName name, std::size_t wanted, const Drive* bad);
 
   /// A reader found a copy bad: it is made anew soon (take_bad()).
   void report_bad(const ObjectName& name, const Drive& drive);
@@ -85,7 +85,7 @@ class Mirror {
   /// most `copies`. 0: that is not known.
   [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
   /// True if so few drives are away that each name of the bucket, if it exists here, is seen.
-  [[nodiscard]] bool sees_all(BucketId bucket, std::uint8_t copies) const;
+  [[nodiscard]] bool has_full_view(BucketId bucket, std::uint8_t copies) const;
   /// Saves what remember() has concluded. Called once, at the start.
   Task<Status> save_remembered();
   /// A pass found that many copies of all names, with every drive there, and nothing has changed
@@ -173,7 +173,7 @@ class Mirror {
   [[nodiscard]] MirrorLedger ledger() const;
   Task<Status> note_away(const Survey& survey);
   Task<void> wait_for_commit(const ObjectName& name);
-  [[nodiscard]] bool is_unsettled(const Survey& survey) const;
+  [[nodiscard]] bool is_pending(const Survey& survey) const;
 
   /// One copy on its way: its file, and what it will be.
   struct Prepared {
@@ -195,8 +195,8 @@ class Mirror {
 
   Task<Result<bool>> bring_up(const ObjectName& name, const Survey& survey, std::size_t to,
                               const Drive* bad, Repaired& done);
-  Task<Result<bool>> take_away(const ObjectName& name, const Survey& survey, std::size_t from,
-                               Repaired& done);
+  Task<Result<bool>> remove_all(const ObjectName& name, const Survey& survey, std::size_t from,
+                                Repaired& done);
   Task<Result<bool>> delete_older(const ObjectName& name, Repaired& done);
 
   ObjectStore& store_;

@@ -17,8 +17,8 @@ constexpr int kMirrorRepairAttemptsMax = 20;
 
 }  // namespace
 
-Task<Result<Mirror::Repaired>> Mirror::put_right(ObjectName name, std::size_t wanted,
-                                                 const Drive* bad) {
+Task<Result<Mirror::Repaired>> Mirror::repair(ObjectName name, std::size_t wanted,
+                                              const Drive* bad) {
   Repaired done;
   for (int attempt = 0; attempt < kMirrorRepairAttemptsMax; ++attempt) {
     const auto found = co_await survey(name, Patience::writer);
@@ -49,7 +49,7 @@ Task<Result<Mirror::Repaired>> Mirror::put_right(ObjectName name, std::size_t wa
       CO_TRY_OK(co_await note_fewer(name.bucket, wanted));
     }
     if (!from) co_return done;
-    CO_TRY_OK(co_await take_away(name, found, *from, done));
+    CO_TRY_OK(co_await remove_all(name, found, *from, done));
   }
   co_return fail(Errc::unavailable, "object {} is being changed again and again", name.object);
 }
@@ -110,8 +110,8 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
 }
 
 /// Takes the record on drive `from` away: an older version, or a copy too many.
-Task<Result<bool>> Mirror::take_away(const ObjectName& name, const Survey& survey_before,
-                                     std::size_t from, Repaired& done) {
+Task<Result<bool>> Mirror::remove_all(const ObjectName& name, const Survey& survey_before,
+                                      std::size_t from, Repaired& done) {
   const auto held = co_await store_.locks().acquire(name.key());
   const auto now = co_await survey(name, Patience::writer);
   const Drive& drive = *survey_before.drives[from];

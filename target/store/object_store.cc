@@ -58,7 +58,7 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
   set->places = places_at(paths, drives, before);
   set->candidates = drive_candidates(set->places);
   for (std::size_t i = 0; i < drives.size(); ++i)
-    if (drives[i]->vacating()) set->candidates[i].weight = 0;
+    if (drives[i]->draining()) set->candidates[i].weight = 0;
   set->drives = std::move(drives);
   set->missing = std::move(missing);
   std::erase_if(evicted, [&](const auto& each) { return !set->missing.contains(each.first); });
@@ -135,7 +135,7 @@ void ObjectStore::take_from_set(const Drive& drive, std::map<std::string, std::s
 
 void ObjectStore::detach(const Drive& drive) {
   // No home moves when one goes that was none.
-  if (!drive.vacating())
+  if (!drive.draining())
     for (const auto& each : drives())
       if (each.get() != &drive) each->expect_foreign();
   take_from_set(drive, missing());
@@ -148,8 +148,8 @@ void ObjectStore::lose(const Drive& drive, std::string why) {
 }
 
 /// Homes move to other drives, or back to this one.
-void ObjectStore::set_vacating(Drive& drive, bool vacating) {
-  drive.set_vacating(vacating);
+void ObjectStore::set_draining(Drive& drive, bool draining) {
+  drive.set_draining(draining);
   expect_foreign();
   const auto before = set_.get();
   replace_set(make_set(before->drives, before->missing, before->evicted, before->places));
@@ -407,15 +407,15 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
     }
     present.push_back({belongs, {}});
   }
-  co_return co_await take_away(std::move(name), std::move(present), tombstone, true);
+  co_return co_await remove_all(std::move(name), std::move(present), tombstone, true);
 }
 
 Task<Status> ObjectStore::forget(ObjectName name, std::vector<Located> present) {
-  co_return co_await take_away(std::move(name), std::move(present), {}, false);
+  co_return co_await remove_all(std::move(name), std::move(present), {}, false);
 }
 
-Task<Status> ObjectStore::take_away(ObjectName name, std::vector<Located> present,
-                                    io::ObjectRecord tombstone, bool keep_tombstone) {
+Task<Status> ObjectStore::remove_all(ObjectName name, std::vector<Located> present,
+                                     io::ObjectRecord tombstone, bool keep_tombstone) {
   // An older version there would come back with its drive.
   for (const Located& each : present)
     if (each.drive->disabled() && is_live(each.record))
@@ -483,7 +483,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& buc
 
 Status ObjectStore::lists_all(const BucketOnDrives& bucket) const {
   const auto set = set_.get();
-  if (bucket.copies > 0 && mirror_.sees_all(bucket.id, bucket.copies)) return {};
+  if (bucket.copies > 0 && mirror_.has_full_view(bucket.id, bucket.copies)) return {};
   if (!set->missing.empty() && !bucket.is_refetchable)
     return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
   for (const auto& drive : set->drives) TRY_OK(drive->usable());

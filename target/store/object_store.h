@@ -56,8 +56,8 @@ class ObjectStore {
   /// where they are. One caller at a time, as of attach().
   void lose(const Drive& drive, std::string why);
   /// From here on a drive of the set is no name's home and takes no new files, or is and does again
-  /// (Drive::vacating). One caller at a time, as of attach().
-  void set_vacating(Drive& drive, bool vacating);
+  /// (Drive::draining). One caller at a time, as of attach().
+  void set_draining(Drive& drive, bool draining);
   /// True if a drive is in the set, or in a former one that a caller still uses. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Why one that is missing still is.
@@ -168,8 +168,8 @@ class ObjectStore {
   [[nodiscard]] Status lists_all(const BucketOnDrives& bucket) const;
 
  private:
-  Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
-                         bool keep_tombstone);
+  Task<Status> remove_all(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
+                          bool keep_tombstone);
   /// The drives at one moment.
   struct DriveSet {
     std::vector<std::shared_ptr<Drive>> drives;

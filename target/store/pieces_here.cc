@@ -232,13 +232,13 @@ Task<Result<std::shared_ptr<OpenObject>>> PiecesHere::open(PieceKey key, bool un
     CO_TRY(auto piece, co_await found->drive->open_piece(key));
     if (piece) co_return std::move(piece);
   }
-  if (sees_all())
+  if (has_full_view())
     co_return fail(Errc::object_not_found, "piece {} of {} is not here", key.index, key.name);
   co_return fail(Errc::unavailable, "piece {} of {} may be on a drive that is away", key.index,
                  key.name);
 }
 
-bool PiecesHere::sees_all() const {
+bool PiecesHere::has_full_view() const {
   const auto drives = store_.drives();
   return store_.missing().empty() &&
          std::all_of(drives.begin(), drives.end(),

@@ -115,7 +115,7 @@ class PiecesHere {
     std::uint8_t index;
     const Drive* drive;
   };
-  [[nodiscard]] bool sees_all() const;
+  [[nodiscard]] bool has_full_view() const;
   [[nodiscard]] Task<NameLocks::Held> lock(const PieceKey& key);
   Task<Result<std::vector<Located>>> find_all(PieceKey key);
   Task<std::size_t> drop_others(PieceKey key, Generation up_to, const Drive* but);

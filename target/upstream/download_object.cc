@@ -352,7 +352,7 @@ Task<Status> LinkDownload::commit(const ObjectRequest& wanted, NewBytes bytes,
   CO_TRY(const io::ObjectRecord record,
          co_await commit_file(node_, wanted, write, std::move(bytes), std::move(custom), nullptr));
   CO_TRY_OK(check_lease_before_reply(write));
-  co_await tell_homes(node_, wanted.name, record.generation);
+  co_await confirm_replicas(node_, wanted.name, record.generation);
   co_return Status();
 }
 

@@ -70,7 +70,8 @@ Task<Result<std::optional<Generation>>> evict_here(TargetNode& node, ObjectName 
                                                    const Evictable& file) {
   const std::optional<Generation> stays;
   // A writer may wait for the very room that this is to make, with the lock in its hand.
-  if (node.store.locks().is_held(name.key()) || !node.owned.at_rest(name.uname)) co_return stays;
+  if (node.store.locks().is_held(name.key()) || !node.owned.is_quiescent(name.uname))
+    co_return stays;
   CO_TRY(const ObjectRequest wanted, request_of(node, name));
   OwnedNames::Write write;
   if (node.owned.begin(name.uname, write) != OwnedNames::Verdict::yes) co_return stays;

@@ -120,7 +120,7 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
     co_return fail(Errc::conflict, "{} is being written upstream", wanted.display());
   CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
-  CO_TRY_OK(co_await settle_copies(node, wanted.name));  // without the lock, which that needs
+  CO_TRY_OK(co_await resolve_copies(node, wanted.name));  // without the lock, which that needs
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   if (newest.generation() != noted.generation)
@@ -181,7 +181,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
     ++upstream.counts().fills;
     if (is_of_now) upstream.confirmed().note(wanted.name.key(), *kept, asked);
     fill.end({}, digests.size());
-    co_await tell_homes(node, wanted.name, *kept);
+    co_await confirm_replicas(node, wanted.name, *kept);
     co_return Status();
   }
   ++upstream.counts().fills_failed;

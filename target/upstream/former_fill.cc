@@ -19,13 +19,13 @@ constexpr std::chrono::seconds kFormerConnectMost{1};
 constexpr std::chrono::seconds kFormerPatience{2};  // until its answer begins
 constexpr std::chrono::seconds kFormerLonger{5};
 
-/// Targets that owned the name in past sets and are up, newest first. One that has lost what it had
-/// may have lost the record of a write as well.
+/// Targets that owned the name in past epochs and are up, newest first. One that has lost what it
+/// had may have lost the record of a write as well.
 std::vector<std::string> former_owners(const TargetNode& node, const ObjectName& name,
                                        const cluster::ClusterState& state) {
   const std::uint64_t digest = cluster::placement_digest(name.uname);
   std::vector<std::string> out;
-  for (const cluster::PastSet& past : state.ownership->map->past) {
+  for (const cluster::PastEpoch& past : state.ownership->map->past) {
     const std::string& owner = past.nodes.owner(digest);
     const bool has_lost = std::find(past.lost.begin(), past.lost.end(), owner) != past.lost.end();
     if (owner == node.id || has_lost || !state.live.contains(owner)) continue;

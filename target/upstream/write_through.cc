@@ -194,7 +194,7 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
   CO_TRY(const io::ObjectRecord kept,
          co_await commit_locked(node_, wanted, write, sliced.instead_of(std::move(bytes)),
                                 std::move(custom), nullptr));
-  co_await tell_homes(node_, wanted.name, kept.generation);
+  co_await confirm_replicas(node_, wanted.name, kept.generation);
   co_return Status();
 }
 

@@ -190,7 +190,7 @@ struct Proxy::Listing {
 };
 
 /// First what lies where it is not at home, then what is at home: what moves in between is in the
-/// second round. Without past sets the first is empty.
+/// second round. Without past epochs the first is empty.
 void Proxy::list(const std::function<void(bool)>& done) {
   auto listing = std::make_shared<Listing>();
   listing->begin = world().now();

@@ -196,7 +196,7 @@ void print_sizes() {
   fmt::print("{:34} {} bytes\n", "map, one join not yet moved", bytes(moving));
   Ownership many = map;
   for (std::size_t i = 0; i < 20; ++i) many = with_flag(many, target_id(i), cluster::kDown);
-  fmt::print("{:34} {} bytes, {} past sets\n", "map, 20 targets down one by one", bytes(many),
+  fmt::print("{:34} {} bytes, {} past epochs\n", "map, 20 targets down one by one", bytes(many),
              many.past.size());
 }
 
@@ -230,7 +230,7 @@ void print_messages() {
     if (step->publish) state.map = std::make_shared<Ownership>(*step->publish);
   }
   const std::uint64_t watchers = kTargets + 1 + kScaleProxies;
-  fmt::print("{:34} {} commits by the coordinator, {} words of targets, past sets left: {}\n",
+  fmt::print("{:34} {} commits by the coordinator, {} words of targets, past epochs left: {}\n",
              "messages of a join", commits, words, state.map->past.size());
   fmt::print(
       "{:34} {} of map and settled; {} if every watcher hears every word, {} if only the "

@@ -287,7 +287,7 @@ class Schedule {
     const auto state = store_.newest();
     const auto& map = *state->map;
     if (state->settled < map.version) return "not settled";
-    if (!map.past.empty()) return "past sets are left";
+    if (!map.past.empty()) return "past epochs are left";
     for (const auto& member : map.members)
       if (!member.owns() && (member.flags & cluster::kMaintenance) == 0)
         return member.id + " has flags " + std::to_string(member.flags);

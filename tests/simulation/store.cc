@@ -46,7 +46,7 @@ void Store::changed() {
 }
 
 Store::Told Store::enlist(Place target, bool empty, std::int64_t expected,
-                          cluster::TargetWord word) {
+                          cluster::TargetStatus word) {
   Live& live = live_[target];
   if (SAFETY("safety.compare_word") && live.key.changed != expected)
     return {false, false, live.key};
@@ -85,7 +85,7 @@ bool Store::renew(Place target, std::int64_t lease) {
 }
 
 Store::Told Store::tell(Place target, std::int64_t lease, std::int64_t expected,
-                        cluster::TargetWord word) {
+                        cluster::TargetStatus word) {
   Live& live = live_[target];
   const bool same = !SAFETY("safety.compare_word") || live.key.changed == expected;
   if (live.key.lease != lease || !same) return {false, false, live.key};

@@ -37,11 +37,11 @@ class Store {
     LiveKey key;          ///< as it is now
   };
   /// A target takes a lease and says its word, if its key was last changed at revision `expected`.
-  Told enlist(Place target, bool empty, std::int64_t expected, cluster::TargetWord word);
+  Told enlist(Place target, bool empty, std::int64_t expected, cluster::TargetStatus word);
   /// False: there is no such lease.
   bool renew(Place target, std::int64_t lease);
   /// Another word under the same lease, if the key was last changed at revision `expected`.
-  Told tell(Place target, std::int64_t lease, std::int64_t expected, cluster::TargetWord word);
+  Told tell(Place target, std::int64_t lease, std::int64_t expected, cluster::TargetStatus word);
   bool commit(cluster::CoordinatorStep step);
   /// An operator's change of flags.
   void set_flags(Place target, std::uint64_t set, std::uint64_t clear);
@@ -61,7 +61,7 @@ class Store {
   struct Live {
     LiveKey key;
     Time expires = 0;
-    cluster::TargetWord word;
+    cluster::TargetStatus word;
   };
   void changed();
   void expire(Place target, std::int64_t lease);

@@ -426,7 +426,7 @@ void Target::asked_all(const std::shared_ptr<Read>& read) {
 void Target::look_up(std::size_t name, std::uint64_t version,
                      const std::function<void(const Found&)>& reply) {
   with_version(version, [this, name, version, reply](bool) {
-    if (!hand_over_->at_rest(nodes_.names[name]))
+    if (!hand_over_->is_quiescent(nodes_.names[name]))
       return world().after(place_, 50 * kMillisecond,
                            [this, name, version, reply] { look_up(name, version, reply); });
     const auto record = newest(name);
@@ -443,7 +443,7 @@ void Target::list(bool own, std::uint64_t version,
     Listed out(nodes_.names.size());
     for (std::size_t name = 0; name < out.size(); ++name) {
       if (is_home(name) != own) continue;
-      if (!own && !hand_over_->at_rest(nodes_.names[name]))
+      if (!own && !hand_over_->is_quiescent(nodes_.names[name]))
         return world().after(place_, 50 * kMillisecond,
                              [this, own, version, reply] { list(own, version, reply); });
       out[name] = newest(name);

@@ -150,7 +150,7 @@ class Target {
   std::uint64_t incarnation_ = 0;
   std::uint64_t counter_ = 0;
   bool telling_ = false;
-  cluster::TargetWord told_;
+  cluster::TargetStatus told_;
   std::vector<bool> locked_;   // a commit of the name is under way
   std::vector<bool> sending_;  // a copy of the name is on its way elsewhere
   struct Syncing {

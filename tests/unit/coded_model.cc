@@ -12,7 +12,7 @@ namespace {
 /// True if `self` owned the name in `map` and in every version from `since` on.
 bool owned_since(const Map& map, int self, std::uint64_t since) {
   if (first_of(map.owns) != self) return false;
-  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
     return set.last < since || first_of(set.nodes) == self;
   });
 }
@@ -154,7 +154,7 @@ void World::coordinate() {
 }
 
 /// No record of the name is on its way to a disk of this target.
-bool World::at_rest(int target) const {
+bool World::is_quiescent(int target) const {
   return std::none_of(ops_.begin(), ops_.end(),
                       [&](const Op& op) { return op.at == target && op.committing; });
 }
@@ -164,7 +164,7 @@ bool World::may_begin(int target) const {
   const State& state = state_of(target);
   if (!self.up || self.lease == 0 || self.lossy_until != 0) return false;
   if (first_of(state.map.owns) != target) return false;
-  return std::none_of(state.map.past.begin(), state.map.past.end(), [&](const PastSet& set) {
+  return std::none_of(state.map.past.begin(), state.map.past.end(), [&](const PastEpoch& set) {
     return state.settled <= set.last && first_of(set.nodes) != target;
   });
 }
@@ -172,7 +172,7 @@ bool World::may_begin(int target) const {
 bool World::former_homes_know(int target) const {
   const State& state = state_of(target);
   const Mask homes = homes_in(state.map.owns, shape_.copies());
-  return std::all_of(state.map.past.begin(), state.map.past.end(), [&](const PastSet& set) {
+  return std::all_of(state.map.past.begin(), state.map.past.end(), [&](const PastEpoch& set) {
     return state.settled > set.last || (homes_in(set.nodes, shape_.copies()) & ~homes) == 0;
   });
 }
@@ -257,7 +257,7 @@ void World::forget_tombstone(int target) {
   const Map& map = map_of(target);
   const Mask homes = homes_in(map.owns, shape_.copies());
   if (!has(homes, target)) return;
-  for (const PastSet& set : map.past)
+  for (const PastEpoch& set : map.past)
     if ((homes_in(set.nodes, shape_.copies()) & ~homes) != 0) return;
   for (Mask rest = homes; rest != 0; rest &= rest - 1) {
     const Target& other = at(first_of(rest));
@@ -484,7 +484,7 @@ bool World::handle_look(const Message& message, Call* call) {
   Target& self = at(message.to);
   catch_up(message.to, message.map);
   if (map_of(message.to).version != message.map) return false;
-  if (self.lossy_until != 0 || !at_rest(message.to)) return false;
+  if (self.lossy_until != 0 || !is_quiescent(message.to)) return false;
   if (!message.as_it_is && self.record.mark != kNobody) {
     if (!is_running(Task::settle, message.to)) begin(Task::settle, message.to);
     return false;

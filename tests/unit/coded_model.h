@@ -267,7 +267,7 @@ class World {
   void end_lease(int target);
   void coordinate();
   bool settle_version();
-  [[nodiscard]] bool at_rest(int target) const;
+  [[nodiscard]] bool is_quiescent(int target) const;
   [[nodiscard]] bool may_begin(int target) const;
   [[nodiscard]] bool former_homes_know(int target) const;
   void catch_up(int target, std::uint64_t map);

@@ -295,7 +295,7 @@ void World::rest() {
 
 void World::check_at_rest() {
   const Map& map = now().map;
-  if (!map.past.empty()) return fail("at rest a past set is kept");
+  if (!map.past.empty()) return fail("at rest a past epoch is kept");
   const int owner = first_of(map.owns);
   const Record& is = at(owner).record;
   const Gen born = is.there() ? is.born : nothing_;

@@ -6,13 +6,13 @@
 namespace tarn::coded_model {
 namespace {
 
-Mask sure_homes(const PastSet& set, int count) { return homes_in(set.nodes, count) & ~set.lost; }
+Mask sure_homes(const PastEpoch& set, int count) { return homes_in(set.nodes, count) & ~set.lost; }
 
 void forget_repeated(Map& map) {
-  std::vector<PastSet> kept;
-  for (const PastSet& set : map.past) {
+  std::vector<PastEpoch> kept;
+  for (const PastEpoch& set : map.past) {
     const bool repeated = set.nodes == 0 || (set.nodes == map.owns && set.lost == 0) ||
-                          std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
+                          std::any_of(kept.begin(), kept.end(), [&](const PastEpoch& newer) {
                             return newer.nodes == set.nodes && newer.lost == set.lost &&
                                    newer.only_for == set.only_for;
                           });
@@ -24,20 +24,20 @@ void forget_repeated(Map& map) {
 Map next_of(const Map& map) {
   Map next = map;
   ++next.version;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.owns, 0, 0});
+  next.past.insert(next.past.begin(), PastEpoch{map.version, map.owns, 0, 0});
   return next;
 }
 
-bool is_given(const PastSet& set, int count) {
+bool is_given(const PastEpoch& set, int count) {
   return set.only_for != 0 && (homes_in(set.nodes, count) & ~set.only_for) != 0;
 }
 
-bool is_gone(const Map& map, const PastSet& set, int target) {
+bool is_gone(const Map& map, const PastEpoch& set, int target) {
   return has(map.out, target) || has(set.lost, target);
 }
 
 /// The target that sends the name to the i-th new replica; -1: none.
-int sender(const Map& map, const PastSet& set, Mask leavers, Mask stayers, int i) {
+int sender(const Map& map, const PastEpoch& set, Mask leavers, Mask stayers, int i) {
   Mask rest = leavers;
   for (; i > 0 && rest != 0; --i) rest &= rest - 1;
   const int leaver = first_of(rest);
@@ -46,7 +46,7 @@ int sender(const Map& map, const PastSet& set, Mask leavers, Mask stayers, int i
   return first_of(leavers & ~map.out & ~set.lost & ~map.down);
 }
 
-Mask receivers(const Map& map, const PastSet& set, int self, int count, Mask present) {
+Mask receivers(const Map& map, const PastEpoch& set, int self, int count, Mask present) {
   const Mask before = homes_in(set.nodes, count);
   const Mask sure = sure_homes(set, count);
   const bool is_lost = has(before & set.lost, self);
@@ -90,7 +90,7 @@ Map with_aside(const Map& map, Mask aside) {
 
 Map with_loss(const Map& map, int target) {
   Map next = next_of(map);
-  for (PastSet& set : next.past)
+  for (PastEpoch& set : next.past)
     if (has(set.nodes, target)) set.lost |= bit(target);
   forget_repeated(next);
   return next;
@@ -98,13 +98,13 @@ Map with_loss(const Map& map, int target) {
 
 bool forget(Map& map, Mask moved) {
   const std::size_t before = map.past.size();
-  std::erase_if(map.past, [&](const PastSet& set) {
+  std::erase_if(map.past, [&](const PastEpoch& set) {
     return (set.nodes & ~moved) == 0 && (set.lost == 0 || (map.all & ~moved) == 0);
   });
   bool changed = map.past.size() != before;
   const Mask gone = map.out & ~moved;
   if (!changed && (map.all & ~moved & ~gone) == 0) {
-    for (PastSet& set : map.past) {
+    for (PastEpoch& set : map.past) {
       if (set.only_for != 0) continue;
       set.only_for = set.lost | (gone & set.nodes);
       changed = changed || set.only_for != 0;
@@ -116,7 +116,7 @@ bool forget(Map& map, Mask moved) {
 
 std::vector<Group> readers_of(const Map& map, int self, int count, std::uint64_t found) {
   std::vector<Group> out;
-  for (const PastSet& set : map.past) {
+  for (const PastEpoch& set : map.past) {
     if (found > set.last) break;
     if (is_given(set, count)) continue;
     Group group{set.last, sure_homes(set, count), false};
@@ -138,7 +138,7 @@ Plan plan_name(const Map& map, int self, int count) {
   const Mask present = homes_in(map.owns, count);
   Plan plan;
   plan.keep = has(present, self);
-  for (const PastSet& set : map.past) plan.send |= receivers(map, set, self, count, present);
+  for (const PastEpoch& set : map.past) plan.send |= receivers(map, set, self, count, present);
   if (plan.keep) return plan;
   if (plan.send == 0) plan.send = present & ~(present - 1);
   plan.confirm = present & ~plan.send;

@@ -19,8 +19,8 @@ using Mask = std::uint32_t;
 /// The first of a set, -1 of none.
 [[nodiscard]] int first_of(Mask set);
 
-/// PastSet of ownership.h.
-struct PastSet {
+/// PastEpoch of ownership.h.
+struct PastEpoch {
   std::uint64_t last = 0;
   Mask nodes = 0;
   Mask lost = 0;
@@ -36,7 +36,7 @@ struct Map {
   Mask out = 0;
   Mask down = 0;
   Mask aside = 0;  ///< alive: an operator wants it so
-  std::vector<PastSet> past;
+  std::vector<PastEpoch> past;
 };
 
 /// The next map, in which others own.

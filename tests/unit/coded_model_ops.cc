@@ -416,7 +416,7 @@ void World::step_ask_writer(Op& op) {
   if (is.gen != op.base.gen || is.mark == kNobody) return end(op);
   const int writer = is.mark;
   if (at(writer).lease_in_store == 0) return gave_up(op);
-  if (writer == op.at) return at_rest(op.at) ? gave_up(op) : end(op);
+  if (writer == op.at) return is_quiescent(op.at) ? gave_up(op) : end(op);
   Message look = message(What::look, op.at, writer);
   look.as_it_is = true;
   call(op, std::move(look));

@@ -25,7 +25,7 @@ namespace copies_model_test {
 
 constexpr int kNames = 6;
 constexpr std::size_t kTargetsMax = 6;
-// Longer worlds have more past sets, and are slow. A wrong answer lasts for some steps, so a look
+// Longer worlds have more past epochs, and are slow. A wrong answer lasts for some steps, so a look
 // at each third step meets nearly as many as a look at each.
 constexpr int kSteps = 200;
 constexpr int kCheckEvery = 3;
@@ -63,13 +63,13 @@ struct Target {
     return alive && !(copies > 1 ? none_there() : home(name).away);
   }
   /// As away_drive.h.
-  [[nodiscard]] bool sees_all(int name) const {
+  [[nodiscard]] bool has_full_view(int name) const {
     const ModelDrive& its = home(name);
     return !its.away && ((!its.behind && !its.misplaced) || !any_away());
   }
   /// True if others believe what it says of the name.
   [[nodiscard]] bool can_tell(int name) const {
-    return alive && sees_all(name) && (shown(name) != Version{} || !any_away());
+    return alive && has_full_view(name) && (shown(name) != Version{} || !any_away());
   }
   [[nodiscard]] Version shown(int name) const {
     Version newest;
@@ -307,7 +307,7 @@ void World::give_lost(const std::string& id) {
   if (!giver.alive || pieces_ < 2) return;
   for (const int name : giver.names()) {
     const auto all = homes(name);
-    if (!giver.sees_all(name) || std::find(all.begin(), all.end(), id) == all.end()) continue;
+    if (!giver.has_full_view(name) || std::find(all.begin(), all.end(), id) == all.end()) continue;
     for (const std::string& to : all)
       if (targets_.at(to).alive && targets_.at(to).any_away() && pick(4) != 0)
         give(to, name, giver.shown(name));
@@ -400,7 +400,7 @@ void World::step() {
 std::optional<Version> World::read(const std::string& self, int name) const {
   Version newest = held(self, name);
   const Target& own = targets_.at(self);
-  const bool sees = own.sees_all(name);
+  const bool sees = own.has_full_view(name);
   const auto groups =
       readers_of(sees ? map_ : with_loss(map_, self, 0), self, digest(name), pieces(), newest.map);
   const bool others_know =

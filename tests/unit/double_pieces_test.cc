@@ -126,7 +126,7 @@ TEST_CASE("double pieces: a drive that is being emptied does not keep one", "[ta
   const std::size_t liked = liked_by(f, object);
   f.put_on(liked, object, 0, 6);
   f.put_on(1 - liked, object, 0, 5);
-  f.store->set_vacating(*f.drive(liked), true);
+  f.store->set_draining(*f.drive(liked), true);
   CHECK(keep_one(f, object, 0) == 1U);
   CHECK(f.where(object.key(0)) == Where{{1 - liked, 6}});
 }

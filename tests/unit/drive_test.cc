@@ -296,9 +296,9 @@ TEST_CASE("drive: one that goes takes no new files, whoever asks it", "[target][
     CHECK(file.error().code == Errc::unavailable);
   }
   CHECK(wait_for(f.drive->create(10, true)));
-  f.drive->set_vacating(true);
+  f.drive->set_draining(true);
   CHECK_FALSE(wait_for(f.drive->create(10, true)));
-  f.drive->set_vacating(false);
+  f.drive->set_draining(false);
   f.drive->set_disabled(true);
   CHECK_FALSE(wait_for(f.drive->create(10, true)));
 }

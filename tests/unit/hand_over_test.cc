@@ -55,7 +55,7 @@ TEST_CASE("hand-over: a write under way is listed, and its new owner waits for t
   const auto other = last.begin(f.stays, kLease);
   CHECK(last.word(true).moved == f.before.version);
   last.learn(state_of(f.after, f.before.version, 10));
-  const TargetWord word = last.word(true);
+  const TargetStatus word = last.word(true);
   CHECK(word.map_version == f.after.version);
   CHECK(word.under_way == std::vector<std::string>{f.moved});
   CHECK(word.moved == 0);
@@ -109,17 +109,17 @@ TEST_CASE("hand-over: a former owner does not answer for a name on its way to a 
   last.learn(state_of(f.before, f.before.version, 9));
   const auto hangs = last.begin(f.moved, kLease);
   const auto waits_for_body = last.begin(f.stays, kLease);
-  CHECK(last.at_rest(f.moved));
+  CHECK(last.is_quiescent(f.moved));
   REQUIRE(last.commit(hangs, kLease));
   // Neither the end of its lease nor that of its ownership stops what the drive has begun.
   last.learn(state_of(f.after, f.after.version, 10));
   CHECK_FALSE(last.may_acknowledge(hangs, 0));
-  CHECK_FALSE(last.at_rest(f.moved));
+  CHECK_FALSE(last.is_quiescent(f.moved));
   // A write that has not begun to commit never will without its lease: it holds up nothing.
   CHECK_FALSE(last.commit(waits_for_body, 0));
-  CHECK(last.at_rest(f.stays));
+  CHECK(last.is_quiescent(f.stays));
   last.end(hangs);
-  CHECK(last.at_rest(f.moved));
+  CHECK(last.is_quiescent(f.moved));
 }
 
 TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
@@ -135,15 +135,15 @@ TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
   CHECK(next.word(true).moved == 0);
   CHECK(next.word(true).under_way.empty());
   CHECK_FALSE(next.idle());
-  CHECK_FALSE(next.at_rest(f.moved));
+  CHECK_FALSE(next.is_quiescent(f.moved));
   next.end(*copy);
   CHECK(next.idle());
-  CHECK(next.at_rest(f.moved));
+  CHECK(next.is_quiescent(f.moved));
   CHECK(next.word(true).moved == moved_on.version);
 }
 
-std::vector<TargetWord> words(const std::vector<std::string>& ids, std::uint64_t version) {
-  std::vector<TargetWord> out;
+std::vector<TargetStatus> words(const std::vector<std::string>& ids, std::uint64_t version) {
+  std::vector<TargetStatus> out;
   for (const std::string& id : ids) out.push_back({id, version, {}, version});
   return out;
 }
@@ -219,8 +219,8 @@ TEST_CASE("coordinator: who has other drives than the map knows may have lost wh
   const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const Ownership map = map_of({"t1", "t2"});
   const auto words = [&](std::uint64_t drive_set) {
-    return std::vector<TargetWord>{{"t1", map.version, {}, 0, 0},
-                                   {"t2", map.version, {}, 0, drive_set}};
+    return std::vector<TargetStatus>{{"t1", map.version, {}, 0, 0},
+                                     {"t2", map.version, {}, 0, drive_set}};
   };
   CHECK_FALSE(next_step(*state_of(map, map.version, 5, words(0)), never, {}));
   const auto step = next_step(*state_of(map, map.version, 5, words(9)), never, {});
@@ -231,8 +231,8 @@ TEST_CASE("coordinator: who has other drives than the map knows may have lost wh
   CHECK(step->publish->past.front().lost == std::vector<std::string>{"t2"});
   // Once, until they are others again; it is forgotten when all have moved.
   const Ownership next = *step->publish;
-  std::vector<TargetWord> now = {{"t1", next.version, {}, next.version, 0},
-                                 {"t2", next.version, {}, 0, 9}};
+  std::vector<TargetStatus> now = {{"t1", next.version, {}, next.version, 0},
+                                   {"t2", next.version, {}, 0, 9}};
   CHECK_FALSE(next_step(*state_of(next, next.version, 6, now), never, {}));
   now[1].moved = next.version;
   const auto last = next_step(*state_of(next, next.version, 7, now), never, {});
@@ -243,8 +243,8 @@ TEST_CASE("coordinator: who has other drives than the map knows may have lost wh
 TEST_CASE("coordinator: a target with another number of drives moves no name", "[ownership]") {
   const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const Ownership map = map_of({"t1", "t2"});
-  const std::vector<TargetWord> words = {{"t1", map.version, {}, 0, 0, 1},
-                                         {"t2", map.version, {}, 0, 0, 8}};
+  const std::vector<TargetStatus> words = {{"t1", map.version, {}, 0, 0, 1},
+                                           {"t2", map.version, {}, 0, 0, 8}};
   const auto step = next_step(*state_of(map, map.version, 5, words), never, {});
   REQUIRE((step && step->publish));
   CHECK(step->publish->find("t2")->drives == 8);

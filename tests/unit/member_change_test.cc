@@ -51,7 +51,7 @@ Error error_of(const Smap& map, const MemberChange& wanted,
 /// One coordinator step with these targets live, each with all that the map says in force.
 std::optional<Ownership> step(const Ownership& map, const std::vector<std::string>& live,
                               std::uint64_t moved) {
-  std::vector<TargetWord> words;
+  std::vector<TargetStatus> words;
   for (const std::string& id : live) words.push_back({id, map.version, {}, moved});
   const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const auto next = next_step(*state_of(map, map.version, 10, words), absent, {});
@@ -155,7 +155,7 @@ TEST_CASE("A target that is given up leaves the map at once, with what it holds"
     // Not before it knows: its word is of the version before.
     const Ownership leaving = ownership_of(*map);
     const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
-    std::vector<TargetWord> words;
+    std::vector<TargetStatus> words;
     for (const char* id : {"t1", "t2", "t3"}) words.push_back({id, leaving.version, {}, 0});
     words.front().map_version = leaving.version - 1;
     CHECK_FALSE(next_step(*state_of(leaving, leaving.version - 1, 10, words), absent, {}));

@@ -13,7 +13,7 @@ inline Member member(const std::string& id, double weight = 1.0, std::uint32_t d
   return {id, placement_digest(id), weight, drives, 0};
 }
 
-/// The map in which these targets joined one after the other, without past sets.
+/// The map in which these targets joined one after the other, without past epochs.
 inline Ownership map_of(const std::vector<std::string>& ids) {
   Ownership map;
   for (const std::string& id : ids) map = with_member(map, member(id));
@@ -34,7 +34,7 @@ inline std::string name_that_moves(const Ownership& before, const Ownership& aft
 
 inline std::shared_ptr<const OwnershipState> state_of(const Ownership& map, std::uint64_t settled,
                                                       std::int64_t revision,
-                                                      std::vector<TargetWord> live = {}) {
+                                                      std::vector<TargetStatus> live = {}) {
   auto state = std::make_shared<OwnershipState>();
   state->revision = revision;
   state->map = std::make_shared<Ownership>(map);

@@ -66,7 +66,7 @@ TEST_CASE("ownership: a set that owned stays until all of it has moved", "[owner
   CHECK(done->version == two.version + 1);
 }
 
-TEST_CASE("ownership: a restart leaves one past set, however often it comes", "[ownership]") {
+TEST_CASE("ownership: a restart leaves one past epoch, however often it comes", "[ownership]") {
   const Ownership all = map_of({"t1", "t2", "t3"});
   Ownership map = all;
   for (int i = 0; i < 5; ++i) {
@@ -132,13 +132,13 @@ TEST_CASE("ownership: copies of an older map and of fenced nodes are refused", "
   CHECK_FALSE(accepts_copy(after, "t2", moved, 1, {"t1", after.version}));
   const auto fenced = without_member(after, "t1").value();
   CHECK_FALSE(fenced.find("t1"));
-  for (const PastSet& set : fenced.past)
+  for (const PastEpoch& set : fenced.past)
     CHECK(set.lost ==
           (set.nodes.contains("t1") ? std::vector<std::string>{"t1"} : std::vector<std::string>{}));
   CHECK_FALSE(accepts_copy(fenced, "t3", moved, 1, {"t1", fenced.version}));
 }
 
-TEST_CASE("ownership: a past set names the homes that names had, whoever is removed since",
+TEST_CASE("ownership: a past epoch names the homes that names had, whoever is removed since",
           "[ownership]") {
   const Ownership all = map_of({"t1", "t2", "t3", "t4"});
   const Ownership less = without_member(all, "t1").value();
@@ -275,7 +275,7 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   for (int i = 0; i < 100; ++i)
     CHECK(plan_name(back, "t3", digest_of(i), less).keep ==
           back.current.is_home("t3", digest_of(i), 2));
-  // Replica counts of versions without a past set are forgotten with the next change.
+  // Replica counts of versions without a past epoch are forgotten with the next change.
   const auto all = [](const std::string&) { return true; };
   const Ownership moved = without_done_sets(back, all).value();
   CHECK(moved.past.empty());

@@ -249,7 +249,7 @@ TEST_CASE("piece moves: all leave a drive that is being emptied, with their gene
   CHECK_FALSE(wait_for(holds_nothing(*f.store, move.state)).value());
   REQUIRE(move(f, *f.drive(0)));  // each is alone there
   CHECK(move.counts.objects == 0);
-  f.store->set_vacating(*f.drive(0), true);
+  f.store->set_draining(*f.drive(0), true);
   REQUIRE(move(f, *f.drive(0)));
   CHECK(move.counts.objects == 3);
   CHECK_FALSE(wait_for(f.drive(0)->has_pieces()).value());
@@ -300,7 +300,7 @@ TEST_CASE("piece moves: what cannot be read stays, and the drive with it",
                       std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(600) << "~~~~";
   }
-  f.store->set_vacating(*f.drive(0), true);
+  f.store->set_draining(*f.drive(0), true);
   const Status moved = move(f, *f.drive(0));
   REQUIRE_FALSE(moved);
   CHECK(moved.error().code == Errc::corrupt);
@@ -314,7 +314,7 @@ TEST_CASE("piece moves: a crash between the two steps leaves two that are one af
   Mover move;
   const CutObject object;
   f.put_on(0, object, 0, 5);
-  f.store->set_vacating(*f.drive(0), true);
+  f.store->set_draining(*f.drive(0), true);
   fail_point::set("piece.before_drop_moved=error");
   CHECK_FALSE(move(f, *f.drive(0)));
   fail_point::set("");

@@ -297,7 +297,7 @@ TEST_CASE("rebuild: who is out, put aside or leaves is lost, who is down is not"
   add("t5", cluster::kDecommission);
   cluster::OwnershipState state;
   state.map = std::make_shared<const cluster::Ownership>(map);
-  cluster::TargetWord word;
+  cluster::TargetStatus word;
   word.id = "t1";
   word.lost_drives = 5;
   state.live.push_back(word);

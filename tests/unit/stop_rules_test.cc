@@ -81,7 +81,7 @@ void put_down(cluster::ClusterState& state, const std::string& id) {
 
 /// Names that the targets t1 and t2 owned until now may still have to be handed over.
 void add_past(cluster::ClusterState& state, const std::vector<std::string>& ids) {
-  cluster::PastSet past;
+  cluster::PastEpoch past;
   past.last = state.map.version - 1;
   for (const auto& id : ids) past.nodes.add(id, cluster::placement_digest(id), 1.0, 1);
   state.map.past.push_back(past);

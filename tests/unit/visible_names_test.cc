@@ -30,7 +30,7 @@ TEST_CASE("visible names: one home fewer than a name has may be blind", "[owners
   CHECK(shows_all(map, 2, {"t9"}));
 }
 
-TEST_CASE("visible names: a past set may be all that has a name", "[ownership]") {
+TEST_CASE("visible names: a past epoch may be all that has a name", "[ownership]") {
   const Ownership one = map_of({"t1"});
   const Ownership two = with_member(one, member("t2"));
   REQUIRE(two.past.size() == 1);

@@ -211,7 +211,7 @@ TEST_CASE("zones: a cluster that is given zones target by target moves its data 
   CHECK_FALSE(zones_in_use(with_flags(plain_joins, "t5", kDown | kOut, 0)->members));
 }
 
-TEST_CASE("zones: the map is the same after encoding, with the zones of past sets", "[zones]") {
+TEST_CASE("zones: the map is the same after encoding, with the zones of past epochs", "[zones]") {
   Ownership map = map_of({"t1", "t2", "t3"});
   for (const auto& [id, zone] : {std::pair("t1", "a"), {"t2", "b"}, {"t3", "c"}})
     map = with_member(map, in_zone(id, zone));

@@ -168,7 +168,7 @@ bool Coordinator::leads(const ClusterState& state) const {
 }
 
 void Coordinator::note_live(const OwnershipState& state) {
-  for (const TargetWord& word : state.live) seen_.insert(word.id);
+  for (const TargetStatus& word : state.live) seen_.insert(word.id);
 }
 
 void Coordinator::note_absences(const OwnershipState& state) {

@@ -25,7 +25,7 @@ bool may_end(const ClusterState& state, const std::string& id) {
     return false;
   return state.ownership->settled >= state.map.version &&
          std::none_of(state.map.past.begin(), state.map.past.end(),
-                      [&](const PastSet& set) { return set.nodes.contains(id); });
+                      [&](const PastEpoch& set) { return set.nodes.contains(id); });
 }
 
 void end_process(const std::string& id, const char* why) {

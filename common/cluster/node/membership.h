@@ -47,7 +47,7 @@ class LeaseClock {
 /// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags of one that
 /// was there stay, but it is no longer down, and its zone if `node` has none. The first proxy
 /// becomes the primary that AIStore's clients see. True, and the version is one higher, when
-/// something changed; the targets that owned names until then are a past set when they are others
+/// something changed; the targets that owned names until then are a past epoch when they are others
 /// than now.
 [[nodiscard]] bool admit(Smap& map, const Node& node);
 

@@ -13,22 +13,22 @@ namespace {
 bool owned_since(const Ownership& map, const std::string& self, std::uint64_t digest,
                  std::uint64_t since) {
   if (map.current.owner(digest) != self) return false;
-  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
     return set.last < since || set.nodes.owner(digest) == self;
   });
 }
 
 }  // namespace
 
-const TargetWord* OwnershipState::find(std::string_view id) const {
-  const auto found =
-      std::find_if(live.begin(), live.end(), [&](const TargetWord& word) { return word.id == id; });
+const TargetStatus* OwnershipState::find(std::string_view id) const {
+  const auto found = std::find_if(live.begin(), live.end(),
+                                  [&](const TargetStatus& word) { return word.id == id; });
   return found == live.end() ? nullptr : &*found;
 }
 
 Status all_can_code(const OwnershipState& state) {
   for (const Member& member : state.map->members) {
-    const TargetWord* word = state.find(member.id);
+    const TargetStatus* word = state.find(member.id);
     if (word == nullptr)
       return fail(Errc::unavailable,
                   "target t[{}] is away, so whether it can keep coded objects is not known: start "
@@ -64,7 +64,7 @@ void HandOver::learn(std::shared_ptr<const OwnershipState> state) {
 
 bool HandOver::listed_elsewhere(const std::string& uname) const {
   if (!SAFETY("safety.wait_for_listed")) return false;
-  return std::any_of(state_->live.begin(), state_->live.end(), [&](const TargetWord& word) {
+  return std::any_of(state_->live.begin(), state_->live.end(), [&](const TargetStatus& word) {
     return word.id != self_ &&
            std::find(word.under_way.begin(), word.under_way.end(), uname) != word.under_way.end();
   });
@@ -76,7 +76,7 @@ HandOver::Verdict HandOver::may_begin(const std::string& uname, std::int64_t lea
   const Ownership& map = *state_->map;
   const std::uint64_t digest = placement_digest(uname);
   if (writer_of(map, digest) != self_) return Verdict::not_owner;
-  for (const PastSet& set : map.past)
+  for (const PastEpoch& set : map.past)
     if (state_->settled <= set.last && set.nodes.owner(digest) != self_) return Verdict::wait;
   return listed_elsewhere(uname) ? Verdict::wait : Verdict::yes;
 }
@@ -124,15 +124,15 @@ std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, const P
   return last_;
 }
 
-bool HandOver::at_rest(const std::string& uname) const {
+bool HandOver::is_quiescent(const std::string& uname) const {
   if (!SAFETY("safety.answer_at_rest")) return true;
   return std::none_of(writes_.begin(), writes_.end(), [&](const auto& entry) {
     return entry.second.committing && entry.second.uname == uname;
   });
 }
 
-TargetWord HandOver::word(bool moved) const {
-  TargetWord out;
+TargetStatus HandOver::word(bool moved) const {
+  TargetStatus out;
   out.id = self_;
   if (!state_) return out;
   out.map_version = state_->map->version;

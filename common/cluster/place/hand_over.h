@@ -13,7 +13,7 @@
 namespace tarn::cluster {
 
 /// Status of a live target, which it writes into the meta store under its lease.
-struct TargetWord {
+struct TargetStatus {
   std::string id;
   /// The map version that it has put in force: under it, it starts no write for a name that is
   /// another's.
@@ -42,9 +42,9 @@ struct OwnershipState {
   /// All live targets have put this map version in force: no target writes by an older one, except
   /// the writes in `under_way`.
   std::uint64_t settled = 0;
-  std::vector<TargetWord> live;  ///< of targets that hold a lease, by id
+  std::vector<TargetStatus> live;  ///< of targets that hold a lease, by id
 
-  [[nodiscard]] const TargetWord* find(std::string_view id) const;
+  [[nodiscard]] const TargetStatus* find(std::string_view id) const;
 };
 
 /// Ok: all targets of the map can keep coded objects, and say so. Else unavailable when one is not
@@ -105,12 +105,12 @@ class HandOver {
   /// No record of `uname` is on its way to a drive. Only then may this node tell the owner what it
   /// has of the name: what it has not stored yet it may store after its answer. A committing write
   /// outlives the lease and the ownership of its node when the drive hangs.
-  [[nodiscard]] bool at_rest(const std::string& uname) const;
+  [[nodiscard]] bool is_quiescent(const std::string& uname) const;
 
   /// The status to write into the meta store now. `moved`: no record here belongs elsewhere, and
   /// none was on its way to a drive by an older map: what others were given then may be less than
   /// that.
-  [[nodiscard]] TargetWord word(bool moved) const;
+  [[nodiscard]] TargetStatus word(bool moved) const;
 
  private:
   struct Write {

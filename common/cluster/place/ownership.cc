@@ -13,9 +13,9 @@ bool ownership_has(const std::vector<std::string>& ids, std::string_view id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// Notes in the past sets of `id` that it may have lost what it had.
+/// Notes in the past epochs of `id` that it may have lost what it had.
 void lose(Ownership& map, std::string_view id) {
-  for (PastSet& set : map.past) {
+  for (PastEpoch& set : map.past) {
     if (!set.nodes.contains(id)) continue;
     const auto at = std::lower_bound(set.lost.begin(), set.lost.end(), id);
     if (at == set.lost.end() || *at != id) set.lost.emplace(at, id);
@@ -24,12 +24,12 @@ void lose(Ownership& map, std::string_view id) {
 
 /// Of equal sets the newest stays: it says all that the older ones say.
 void forget_repeated(Ownership& map) {
-  std::vector<PastSet> kept;
-  for (PastSet& set : map.past) {
+  std::vector<PastEpoch> kept;
+  for (PastEpoch& set : map.past) {
     const bool repeated =
         set.nodes.empty() ||
         (set.nodes == map.current && set.lost.empty() && set.copies_since == map.copies_since) ||
-        std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
+        std::any_of(kept.begin(), kept.end(), [&](const PastEpoch& newer) {
           return newer.nodes == set.nodes && newer.lost == set.lost &&
                  newer.only_for == set.only_for && newer.copies_since == set.copies_since;
         });
@@ -38,8 +38,8 @@ void forget_repeated(Ownership& map) {
   map.past = std::move(kept);
 }
 
-/// Makes a past set of the present one.
-PastSet present_set(const Ownership& map) {
+/// Makes a past epoch of the present one.
+PastEpoch present_set(const Ownership& map) {
   return {map.version, map.current, {}, {}, map.copies_since};
 }
 
@@ -189,7 +189,7 @@ std::optional<Ownership> with_given_sets(const Ownership& map,
   if (!all) return std::nullopt;
   Ownership next = map;
   bool changed = false;
-  for (PastSet& set : next.past) {
+  for (PastEpoch& set : next.past) {
     if (!set.only_for.empty()) continue;
     set.only_for = set.lost;
     for (const Member& member : map.members)
@@ -207,7 +207,7 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
   return map.current.owner(name_digest);
 }
 
-std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
                                     const Pieces& pieces) {
   auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
   std::erase_if(out, [&](const std::string& id) { return ownership_has(set.lost, id); });
@@ -217,15 +217,15 @@ std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_diges
 namespace {
 
 /// True if newer sets have the name, whatever this one's members do.
-bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& pieces) {
+bool is_given(const PastEpoch& set, std::uint64_t name_digest, const Pieces& pieces) {
   if (!pieces.many() || set.only_for.empty()) return false;
   const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
   return std::any_of(homes.begin(), homes.end(),
                      [&](const std::string& id) { return !ownership_has(set.only_for, id); });
 }
 
-/// Targets to ask about one past set; no homes when `self` is enough, or none is left.
-ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
+/// Targets to ask about one past epoch; no homes when `self` is enough, or none is left.
+ReadGroup group_of(const Ownership& map, const PastEpoch& set, std::string_view self,
                    std::uint64_t name_digest, const Pieces& pieces) {
   ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
   const bool is_sure = !out.homes.empty();
@@ -250,7 +250,7 @@ std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                   std::uint64_t name_digest, const Pieces& pieces,
                                   std::uint64_t found) {
   std::vector<ReadGroup> out;
-  for (const PastSet& set : map.past) {
+  for (const PastEpoch& set : map.past) {
     if (found > set.last) break;  // sets are sorted: all further ones are older still
     if (is_given(set, name_digest, pieces)) continue;
     ReadGroup group = group_of(map, set, self, name_digest, pieces);
@@ -269,7 +269,7 @@ std::vector<std::string> may_hold_any(const Ownership& map) {
       if (map.find(set.id(i)) != nullptr) out.push_back(set.id(i));
   };
   take(map.current);
-  for (const PastSet& set : map.past) take(set.nodes);
+  for (const PastEpoch& set : map.past) take(set.nodes);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -281,7 +281,7 @@ bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64
   const auto present = ids_of(map.current, map.current.homes(name_digest, pieces.at(map.version)));
   if (!ownership_has(present, self)) return false;
   if (!others_confirmed) return false;
-  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
     const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
     return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
       return ownership_has(present, home) || map.find(home) == nullptr;

@@ -38,7 +38,7 @@ struct Member {
   double weight = 1.0;
   std::uint32_t drives = 1;  ///< between how many slices are spread there (slice_plan.h)
   std::uint64_t flags = 0;
-  /// The drive set that this map knows (TargetWord::drive_set).
+  /// The drive set that this map knows (TargetStatus::drive_set).
   std::uint64_t drive_set = 0;
   /// Name of the failure domain in which the target lies, such as a zone of a cloud or a rack;
   /// empty: none is known.
@@ -50,7 +50,7 @@ struct Member {
 };
 
 /// Targets that owned names in map versions up to `last` and may still hold some.
-struct PastSet {
+struct PastEpoch {
   std::uint64_t last = 0;
   NodeSet nodes;
   /// Those of `nodes` that may have lost what they held: they are no longer members, or a drive of
@@ -62,23 +62,23 @@ struct PastSet {
   /// Ownership::copies_since as it was then: equal sets stand for other homes when it differs.
   std::uint64_t copies_since = 0;
 
-  bool operator==(const PastSet& other) const = default;
+  bool operator==(const PastEpoch& other) const = default;
 };
 
 /// The part of the cluster map that says whose a name is. Immutable once published.
 ///
 /// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
-/// all below `version`; no two sets are equal. A past set stays until each member of it reports
+/// all below `version`; no two sets are equal. A past epoch stays until each member of it reports
 /// that it holds only its own names, and has given away what others shall have. So each
-/// acknowledged version lies at each home of `current` or of some past set, unless that home has
-/// lost it. A version that a past set took has a generation whose map version is at most its
+/// acknowledged version lies at each home of `current` or of some past epoch, unless that home has
+/// lost it. A version that a past epoch took has a generation whose map version is at most its
 /// `last`.
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
   /// With one drive each: whose a name is does not depend on how many they have.
   NodeSet current;
-  std::vector<PastSet> past;
+  std::vector<PastEpoch> past;
   /// The version with which the number of copies on nodes changed last, of any bucket.
   std::uint64_t copies_since = 0;
 
@@ -97,34 +97,34 @@ struct Ownership {
 [[nodiscard]] NodeSet owning_members(const std::vector<Member>& members);
 
 /// The map after `map`, with these members. Its version is one higher; the set that owned until now
-/// becomes a past set when it is another.
+/// becomes a past epoch when it is another.
 [[nodiscard]] Ownership with_members(const Ownership& map, std::vector<Member> members);
 /// Sets and clears flags of one member. Nothing when that changes nothing, or there is no such one.
 [[nodiscard]] std::optional<Ownership> with_flags(const Ownership& map, std::string_view id,
                                                   std::uint64_t set, std::uint64_t clear);
 /// A target joins, or comes with another weight or number of drives; its flags are as given.
 [[nodiscard]] Ownership with_member(const Ownership& map, Member member);
-/// The map without `id`, which past sets have as lost: what only it held is given up. It is fenced
-/// by that: a target that is not in the map may join only when it is empty. Nothing when it is not
-/// a member.
+/// The map without `id`, which past epochs have as lost: what only it held is given up. It is
+/// fenced by that: a target that is not in the map may join only when it is empty. Nothing when it
+/// is not a member.
 [[nodiscard]] std::optional<Ownership> without_member(const Ownership& map, std::string_view id);
 /// The map in which member `id` owns what it did, and is not believed to have anything that it had
 /// until now; `drive_set` is what it says of its drives.
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
 /// The map from which on a bucket has another number of pieces (Pieces): the set that owned until
-/// now becomes a past set, with the homes that names had, though no member came or went.
+/// now becomes a past epoch, with the homes that names had, though no member came or went.
 [[nodiscard]] Ownership with_other_copies(const Ownership& map);
 /// Adds to `before` that a bucket had `pieces` until the map `next`, which with_other_copies()
-/// made. Forgets entries of which no past set is left.
+/// made. Forgets entries of which no past epoch is left.
 void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces);
-/// The map without the past sets of which `done` (called with an id) is true for all their targets
-/// that are still members. Where `lost` is not empty, it must be true for all members of the map.
-/// Nothing when there is no such set.
+/// The map without the past epochs of which `done` (called with an id) is true for all their
+/// targets that are still members. Where `lost` is not empty, it must be true for all members of
+/// the map. Nothing when there is no such set.
 template <class Done>
 [[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
 
-/// The map in which past sets are kept only for members that are out, and for what was lost.
+/// The map in which past epochs are kept only for members that are out, and for what was lost.
 /// Nothing when any other member is not `done`, or when that changes nothing.
 [[nodiscard]] std::optional<Ownership> with_given_sets(
     const Ownership& map, const std::function<bool(const std::string&)>& done);
@@ -144,16 +144,16 @@ struct ReadGroup {
 
   bool operator==(const ReadGroup&) const = default;
 };
-/// Targets that a home must ask before it vouches for an answer, newest set first: those of past
-/// sets in which `self` has no home of the name, or has lost what it had. `found`: the map version
-/// of the best generation seen so far, 0 for none; groups that cannot have anything newer are left
-/// out. Empty: what `self` has is the answer, a miss as well.
+/// Targets that a home must ask before it is authoritative for an answer, newest set first: those
+/// of past sets in which `self` has no home of the name, or has lost what it had. `found`: the map
+/// version of the best generation seen so far, 0 for none; groups that cannot have anything newer
+/// are left out. Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                                 std::uint64_t name_digest, const Pieces& pieces,
                                                 std::uint64_t found);
 
-/// The homes of a name in a past set that have not lost what they had. In HRW order.
-[[nodiscard]] std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+/// The homes of a name in a past epoch that have not lost what they had. In HRW order.
+[[nodiscard]] std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
                                                   const Pieces& pieces);
 
 /// All targets that may hold any name: they must answer before a list is complete. Sorted.
@@ -180,7 +180,7 @@ struct CopySender {
 template <class Done>
 std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done) {
   Ownership next = map;
-  std::erase_if(next.past, [&](const PastSet& set) {
+  std::erase_if(next.past, [&](const PastEpoch& set) {
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
       if (map.find(set.nodes.id(i)) != nullptr && !done(set.nodes.id(i))) return false;
     return set.lost.empty() || std::all_of(map.members.begin(), map.members.end(),

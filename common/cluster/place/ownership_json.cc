@@ -43,7 +43,7 @@ bool has_same(const NodeSet& set, const NodeSet& from, std::size_t index) {
   return false;
 }
 
-json set_json(const PastSet& past, const NodeSet& current) {
+json set_json(const PastEpoch& past, const NodeSet& current) {
   json out{{"last", past.last}};
   for (std::size_t i = 0; i < current.size(); ++i)
     if (!has_same(past.nodes, current, i)) out["without"].push_back(current.id(i));
@@ -57,8 +57,8 @@ json set_json(const PastSet& past, const NodeSet& current) {
   return out;
 }
 
-PastSet set_from(const json& in, const NodeSet& current, const std::vector<Member>& members) {
-  PastSet out;
+PastEpoch set_from(const json& in, const NodeSet& current, const std::vector<Member>& members) {
+  PastEpoch out;
   in.at("last").get_to(out.last);
   const json without = in.value("without", json::array());
   const bool has_zones = zones_in_use(members);
@@ -69,7 +69,7 @@ PastSet set_from(const json& in, const NodeSet& current, const std::vector<Membe
   for (const json& entry : in.value("with", json::array())) {
     Member member = member_from(entry);
     if (out.nodes.contains(member.id))
-      throw std::invalid_argument(member.id + " is twice in a past set");
+      throw std::invalid_argument(member.id + " is twice in a past epoch");
     out.nodes.add(std::move(member.id), member.digest, member.weight, member.drives, member.zone);
   }
   out.lost = in.value("lost", std::vector<std::string>());
@@ -97,17 +97,17 @@ Ownership ownership_from(const json& in) {
 
 json past_json(const Ownership& map) {
   json out = json::array();
-  for (const PastSet& set : map.past) out.push_back(set_json(set, map.current));
+  for (const PastEpoch& set : map.past) out.push_back(set_json(set, map.current));
   return out;
 }
 
-std::vector<PastSet> past_from(const json& in, const Ownership& map) {
-  std::vector<PastSet> out;
+std::vector<PastEpoch> past_from(const json& in, const Ownership& map) {
+  std::vector<PastEpoch> out;
   std::uint64_t newer = map.version;
   for (const json& entry : in) {
     out.push_back(set_from(entry, map.current, map.members));
     if (out.back().last >= newer)
-      throw std::invalid_argument("past sets are not sorted, newest first");
+      throw std::invalid_argument("past epochs are not sorted, newest first");
     newer = out.back().last;
   }
   return out;

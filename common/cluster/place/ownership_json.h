@@ -10,14 +10,14 @@
 
 namespace tarn::cluster {
 
-/// The map as it lies in the meta store: members in full, past sets as differences from the present
-/// one, so that its size hardly depends on how many there are.
+/// The map as it lies in the meta store: members in full, past epochs as differences from the
+/// present one, so that its size hardly depends on how many there are.
 ///
 ///   {"version":9,"members":[{"id":"t1"},{"id":"t2","weight":2.0,"drives":24,"flags":4}],
 ///    "past":[{"last":8,"without":["t1"],"with":[{"id":"t3"}],"lost":["t3"],"only_for":["t3"]}]}
 ///
 /// Left out: a weight of 1, one drive, no flags, no drive_set, no zone, no lost targets,
-/// and that a past set is kept for all names. The zones of a past set are those that placement
+/// and that a past epoch is kept for all names. The zones of a past epoch are those that placement
 /// used.
 [[nodiscard]] std::string encode(const Ownership& map);
 /// corrupt, with what is wrong, when that is not what encode() makes of a map.
@@ -26,6 +26,6 @@ namespace tarn::cluster {
 /// The part "past" of that, and its reader, which needs version and owning targets of `map` and
 /// throws what says what is wrong.
 [[nodiscard]] nlohmann::json past_json(const Ownership& map);
-[[nodiscard]] std::vector<PastSet> past_from(const nlohmann::json& in, const Ownership& map);
+[[nodiscard]] std::vector<PastEpoch> past_from(const nlohmann::json& in, const Ownership& map);
 
 }  // namespace tarn::cluster

@@ -26,7 +26,7 @@ Ids minus(const Ids& from, const Ids& other) {
 }
 
 enum class Leaver : std::uint8_t { alive, down, gone };
-Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string& id) {
+Leaver leaver_state(const Ownership& map, const PastEpoch& set, const std::string& id) {
   const Member* member = map.find(id);
   if (member == nullptr || (member->flags & kOut) != 0 || rebalance_plan_has(set.lost, id))
     return Leaver::gone;
@@ -36,8 +36,8 @@ Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string&
 /// Sender of the name to the i-th new home: the i-th home that leaves; the first that stays when
 /// that one is gone, or there were fewer homes than now; the first that leaves when none stays.
 /// Empty: none, as when the i-th home that leaves is only down.
-std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers, const Ids& stayers,
-                   std::size_t i) {
+std::string sender(const Ownership& map, const PastEpoch& set, const Ids& leavers,
+                   const Ids& stayers, std::size_t i) {
   if (i < leavers.size()) {
     switch (leaver_state(map, set, leavers[i])) {
       case Leaver::alive: return leavers[i];
@@ -51,8 +51,8 @@ std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers,
   return "";
 }
 
-/// Those of the homes `present` to which `self` gives the name because of one past set.
-Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
+/// Those of the homes `present` to which `self` gives the name because of one past epoch.
+Ids receivers(const Ownership& map, const PastEpoch& set, const std::string& self,
               std::uint64_t digest, const Pieces& pieces, const Ids& present) {
   const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
   const Ids sure = sure_homes(set, digest, pieces);
@@ -81,7 +81,7 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
   }
   const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
   plan.keep = rebalance_plan_has(present, self);
-  for (const PastSet& set : map.past)
+  for (const PastEpoch& set : map.past)
     for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
       if (!rebalance_plan_has(plan.send, id)) plan.send.push_back(std::move(id));
   if (plan.keep) return plan;

@@ -53,7 +53,7 @@ bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
 }
 
 bool shows_past_names(const Ownership& map, const Pieces& pieces, const Blind& is_blind) {
-  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
     const std::size_t homes = pieces.at(set.last);
     // Such a set stands only for names that had no other home in it.
     const bool is_given =

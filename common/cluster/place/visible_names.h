@@ -20,7 +20,7 @@ namespace tarn::cluster {
 [[nodiscard]] bool shows_all_names(const Ownership& map, const Pieces& pieces,
                                    const std::function<bool(const std::string&)>& is_blind);
 
-/// The same of the past sets alone: false if a name that is still being handed over may have no
+/// The same of the past epochs alone: false if a name that is still being handed over may have no
 /// home left that shows it. Pure.
 [[nodiscard]] bool shows_past_names(const Ownership& map, const Pieces& pieces,
                                     const std::function<bool(const std::string&)>& is_blind);

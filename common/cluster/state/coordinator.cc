@@ -17,14 +17,14 @@ CoordinatorStep step_from(const OwnershipState& state) {
 
 bool may_settle(const OwnershipState& state) {
   if (!SAFETY("safety.settle_waits")) return true;
-  return std::all_of(state.live.begin(), state.live.end(), [&](const TargetWord& word) {
+  return std::all_of(state.live.begin(), state.live.end(), [&](const TargetStatus& word) {
     return word.map_version >= state.map->version;
   });
 }
 
 bool in_a_past_set(const Ownership& map, const std::string& id) {
   return std::any_of(map.past.begin(), map.past.end(),
-                     [&](const PastSet& set) { return set.nodes.contains(id); });
+                     [&](const PastEpoch& set) { return set.nodes.contains(id); });
 }
 
 /// Flags that a member is to have. One in maintenance that was to end has ended when it is away and
@@ -58,7 +58,7 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
 
 /// A target whose drives are others than the map knows may have lost what it held.
 std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
-  for (const TargetWord& word : state.live) {
+  for (const TargetStatus& word : state.live) {
     const Member* member = state.map->find(word.id);
     if (member == nullptr || word.drive_set == 0 || word.drive_set == member->drive_set) continue;
     CoordinatorStep step = step_from(state);
@@ -75,7 +75,7 @@ std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
   CoordinatorStep step = step_from(state);
   std::vector<Member> members = state.map->members;
   for (Member& member : members) {
-    const TargetWord* word = state.find(member.id);
+    const TargetStatus* word = state.find(member.id);
     if (word == nullptr || word->drives == 0 || word->drives == member.drives) continue;
     member.drives = word->drives;
     step.present.push_back(member.id);
@@ -107,7 +107,7 @@ std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
 
 std::optional<CoordinatorStep> forget_sets(const OwnershipState& state) {
   const auto done = [&](const std::string& id) {
-    const TargetWord* word = state.find(id);
+    const TargetStatus* word = state.find(id);
     return word != nullptr && word->moved >= state.map->version;
   };
   auto next = without_done_sets(*state.map, done);

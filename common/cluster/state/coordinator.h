@@ -36,7 +36,7 @@ using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>
 
 /// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
 /// the map version that all live targets have put in force; publishes nodes that went down, came
-/// back, are out, have other drives, are to be fenced, or have left for good; forgets past sets
+/// back, are out, have other drives, are to be fenced, or have left for good; forgets past epochs
 /// whose members hold nothing of others, and keeps them only for members that are out when all
 /// others have given theirs. Pure. Two coordinators at the same time do no harm: each step is a
 /// compare-and-swap, and `state` is one consistent reading of the store, however old.

@@ -129,7 +129,7 @@ void take_ownership(Smap& map, const Ownership& next) {
 
 std::string_view schema_of(const Smap& map) {
   const auto has_zone = [](const auto& entry) { return !entry.second.zone.empty(); };
-  const auto had_zones = [](const PastSet& set) {
+  const auto had_zones = [](const PastEpoch& set) {
     return !set.nodes.empty() && !set.nodes.zone(0).empty();
   };
   const bool zones = std::any_of(map.nodes.begin(), map.nodes.end(), has_zone) ||

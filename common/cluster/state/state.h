@@ -71,7 +71,7 @@ struct Smap {
   std::string creation_time;  ///< "2026-08-21 10:11:12"
   std::map<std::string, Node> nodes;
   std::string primary;             ///< id of the proxy that AIStore clients shall see as primary
-  std::vector<PastSet> past;       ///< as Ownership has it
+  std::vector<PastEpoch> past;     ///< as Ownership has it
   std::uint64_t copies_since = 0;  ///< as Ownership has it
   RebalanceOrder rebalance;
 
@@ -81,7 +81,7 @@ struct Smap {
 };
 /// The part of `map` that says whose a name is.
 [[nodiscard]] Ownership ownership_of(const Smap& map);
-/// Gives `map` what `next`, made from ownership_of(map), says: version, past sets, flags, weights
+/// Gives `map` what `next`, made from ownership_of(map), says: version, past epochs, flags, weights
 /// and zones of targets. Targets that are no members of it go.
 void take_ownership(Smap& map, const Ownership& next);
 /// Format of the meta store (keys::kSchema) that holds `map`.

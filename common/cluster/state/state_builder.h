@@ -19,7 +19,7 @@ struct LiveRecord {
   Role role = Role::target;
   std::uint64_t map_version = 0;  ///< acknowledged: in force on that node
   std::uint64_t bmd_version = 0;
-  // Of targets, as TargetWord has them.
+  // Of targets, as TargetStatus has them.
   std::vector<std::string> under_way = {};
   std::uint64_t moved = 0;
   std::uint64_t drive_set = 0;

@@ -10,12 +10,12 @@ namespace tarn::target {
 
 /// The jobs under way at this target (bucket copies, rebalance, resilver), by their id, so that
 /// they can be told to stop. Thread-safe.
-class RunningCopies {
+class RunningJobs {
  public:
   /// Keeps a job known as long as it lives.
   class Known {
    public:
-    Known(RunningCopies& all, std::string job) : all_(all), job_(std::move(job)) {}
+    Known(RunningJobs& all, std::string job) : all_(all), job_(std::move(job)) {}
     ~Known() {
       const std::lock_guard lock(all_.mutex_);
       all_.running_.erase(job_);
@@ -24,7 +24,7 @@ class RunningCopies {
     Known& operator=(const Known&) = delete;
 
    private:
-    RunningCopies& all_;
+    RunningJobs& all_;
     std::string job_;
   };
 

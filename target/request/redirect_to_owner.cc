@@ -1,4 +1,4 @@
-#include "target/request/send_on.h"
+#include "target/request/redirect_to_owner.h"
 
 #include <algorithm>
 
@@ -48,12 +48,13 @@ Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectReque
 
 }  // namespace
 
-Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
+Task<Status> redirect_to_owner(TargetNode& node, http::Request& request,
+                               const ObjectRequest& wanted) {
   co_return co_await send_to(node, request, wanted, *wanted.elsewhere, false);
 }
 
-Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
-                            const cluster::Node& holder) {
+Task<Status> redirect_to_holder(TargetNode& node, http::Request& request,
+                                const ObjectRequest& wanted, const cluster::Node& holder) {
   co_return co_await send_to(node, request, wanted, holder, true);
 }
 

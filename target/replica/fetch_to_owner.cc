@@ -1,4 +1,4 @@
-#include "target/replica/bring_home.h"
+#include "target/replica/fetch_to_owner.h"
 
 #include <utility>
 
@@ -38,7 +38,7 @@ Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster:
   co_return Status();
 }
 
-Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted) {
+Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted) {
   for (int attempt = 0; attempt < kBringHomeAttemptsMax; ++attempt) {
     CO_TRY(auto newest, co_await find_settled(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
@@ -67,7 +67,7 @@ Task<Status> give_home(TargetNode& node, http::Request& request) {
   if (bucket == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket {} does not exist (any more)", *bucket_id);
   const ObjectName name = name_in(*bucket, object);
-  CO_TRY_OK(co_await settle_copies(node, name));
+  CO_TRY_OK(co_await resolve_copies(node, name));
   CO_TRY(const auto outgoing, co_await open_outgoing(node, name, *bucket));
   if (outgoing) {
     const Receiver to{*home, *map_version, state->bmd.version};

@@ -19,8 +19,8 @@ namespace tarn::target {
 /// Commits the newest of `present` (from find_newest, whose holder is this target) under
 /// `generation`, at all homes. `coding`, if there is one, says where its slices are now: they are
 /// sealed there for this generation. Under the name's lock. After an error the outcome is unknown.
-Task<Status> commit_again(TargetNode& node, const ObjectRequest& wanted,
-                          const OwnedNames::Write& write, std::vector<Located> present,
-                          Generation generation, const io::Coding* coding = nullptr);
+Task<Status> recommit(TargetNode& node, const ObjectRequest& wanted, const OwnedNames::Write& write,
+                      std::vector<Located> present, Generation generation,
+                      const io::Coding* coding = nullptr);
 
 }  // namespace tarn::target

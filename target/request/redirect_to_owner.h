@@ -7,10 +7,11 @@ namespace tarn::target {
 /// Sends a client on to the target that owns the name, as a proxy would: signed, 302 for reads and
 /// 307 for all else, nothing read of a body. unavailable when it has been sent on four times
 /// already.
-Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectRequest& wanted);
+Task<Status> redirect_to_owner(TargetNode& node, http::Request& request,
+                               const ObjectRequest& wanted);
 /// We own the name, and its newest version still lies at `holder`: sends a reader there.
-Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
-                            const cluster::Node& holder);
+Task<Status> redirect_to_holder(TargetNode& node, http::Request& request,
+                                const ObjectRequest& wanted, const cluster::Node& holder);
 /// Sends a reader to another replica because this one is slow. The reader comes back when no other
 /// replica can serve it.
 Task<Status> send_to_faster(TargetNode& node, http::Request& request, const ObjectRequest& wanted,

@@ -1,4 +1,4 @@
-#include "target/replica/commit_again.h"
+#include "target/replica/recommit.h"
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
@@ -54,13 +54,13 @@ Result<Generation> generation_above(TargetNode& node, const ObjectRequest& wante
               wanted.name.object);
 }
 
-Task<Status> commit_again(TargetNode& node, const ObjectRequest& wanted,
-                          const OwnedNames::Write& write, std::vector<Located> present,
-                          Generation generation, const io::Coding* coding) {
+Task<Status> recommit(TargetNode& node, const ObjectRequest& wanted, const OwnedNames::Write& write,
+                      std::vector<Located> present, Generation generation,
+                      const io::Coding* coding) {
   CO_TRY(Again again, co_await make_again(node, wanted, present.front(), generation, coding));
-  const Outbound outbound{again.attribute, again.file.get(), &again.blocks, nullptr};
+  const VersionInFlight outbound{again.attribute, again.file.get(), &again.blocks, nullptr};
   CO_TRY([[maybe_unused]] const bool all,
-         co_await give_to_homes(node, wanted.name, write, cluster::Durability::full, outbound));
+         co_await replicate(node, wanted.name, write, cluster::Durability::full, outbound));
   CO_FAIL_POINT("coded.before_own_again");
   if (again.file == nullptr) {
     CO_TRY_OK(co_await remove_here(node, wanted.name, std::move(present), again.attribute.record));
@@ -70,7 +70,7 @@ Task<Status> commit_again(TargetNode& node, const ObjectRequest& wanted,
                                           cluster::Durability::full));
   }
   obs::log("copies").debug("version committed again object={}", wanted.name.object);
-  co_await tell_homes(node, wanted.name, generation);
+  co_await confirm_replicas(node, wanted.name, generation);
   co_return Status();
 }
 

@@ -11,7 +11,7 @@ namespace tarn::target {
 
 /// find_newest(), after whatever lies elsewhere has come here: `holder` is null. Not under the
 /// name's lock; takes as long as the bytes take. unavailable when its holder does not send it.
-Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted);
+Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted);
 
 /// POST /v1/internal/move/give?bucket=&object=&map=: gives what lies here of that name to the
 /// target that asks, which owns it by that version of the map. Answers when it has it durably; 421

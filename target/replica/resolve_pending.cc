@@ -1,4 +1,4 @@
-#include "target/replica/keep_copies.h"
+#include "target/replica/resolve_pending.h"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -19,14 +19,14 @@ constexpr auto kKeepCopiesTryAgainAfter = 2s;
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
                                 const cluster::BucketRecord& bucket) {
   const auto is_marked = [](std::string_view, const io::ObjectRecord& record) {
-    return !unsettled_by(record).empty();
+    return !pending_by(record).empty();
   };
   bool all = true;
   std::string after;
   while (true) {
     CO_TRY(NamePage page, co_await next_names(drive, bucket.id, after, is_marked));
     for (std::string& name : page.names) {
-      const Status settled = co_await settle_copies(node, name_in(bucket, std::move(name)));
+      const Status settled = co_await resolve_copies(node, name_in(bucket, std::move(name)));
       all = all && settled;
     }
     if (!page.more) co_return all;
@@ -42,7 +42,7 @@ Task<void> settle_known(TargetNode& node) {
     const auto state = node.view.state();
     Status settled;  // with its bucket, when that is gone
     if (const auto* bucket = state->bmd.find(each.bucket); bucket != nullptr)
-      settled = co_await settle_copies(node, name_in(*bucket, each.object));
+      settled = co_await resolve_copies(node, name_in(*bucket, each.object));
     if (settled) node.marked.settled(each);
   }
 }
@@ -62,7 +62,7 @@ Task<bool> settle_everything(TargetNode& node) {
 
 }  // namespace
 
-Task<void> keep_copies(TargetNode& node) {
+Task<void> resolve_pending(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::uint64_t done = 0;  // of the map by which they were looked through last
   auto not_before = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-#include "target/rebalance/move_home.h"
+#include "target/rebalance/handoff.h"
 
 #include <algorithm>
 
@@ -95,7 +95,7 @@ Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::
 
 }  // namespace
 
-Task<void> move_home(TargetNode& node) {
+Task<void> handoff(TargetNode& node) {
   EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
   std::uint64_t version = 0;                       // of the map that was seen last
   MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
@@ -104,9 +104,9 @@ Task<void> move_home(TargetNode& node) {
   // A walk that was asked for before this start may have ended in the middle: another one costs
   // little, a look through the indexes.
   std::uint64_t looked = 0;
-  bool at_rest = false;
+  bool is_quiescent = false;
   while (true) {
-    co_await changes.wait_until(next_tick(at_rest ? kMoveHomeRestEvery : kMoveHomeLookEvery));
+    co_await changes.wait_until(next_tick(is_quiescent ? kMoveHomeRestEvery : kMoveHomeLookEvery));
     const auto state = node.owned.state();
     const auto known = node.view.state();
     if (known->map.version != state->map->version) continue;
@@ -117,10 +117,10 @@ Task<void> move_home(TargetNode& node) {
       again = {};
     }
     const std::uint64_t asked = known->map.rebalance.asked;
-    // Without a past set nothing lies where it is not at home.
+    // Without a past epoch nothing lies where it is not at home.
     const bool done = walked == MoveHomeWalked::clean;
-    at_rest = done || (state->map->past.empty() && asked <= looked);
-    if (at_rest) {
+    is_quiescent = done || (state->map->past.empty() && asked <= looked);
+    if (is_quiescent) {
       node.home.set_state(version, State::home);
       continue;
     }

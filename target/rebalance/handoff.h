@@ -8,8 +8,8 @@ namespace tarn::target {
 /// Gives what lies here and is another target's by the map to its home (rebalance_walk()), each
 /// time the map has changed and settled; what fails is tried again, with back-off. Not while
 /// operators do not want it (cluster::may_move_names()); node.home tells how far it is. When
-/// nothing is left the cluster is told so, and past sets can be forgotten (docs/decisions/011).
+/// nothing is left the cluster is told so, and past epochs can be forgotten (docs/decisions/011).
 /// Runs until it is cancelled; on any loop.
-Task<void> move_home(TargetNode& node);
+Task<void> handoff(TargetNode& node);
 
 }  // namespace tarn::target
