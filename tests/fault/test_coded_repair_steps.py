@@ -184,8 +184,12 @@ def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
     owner = cluster.owner(BUCKET, name)
     homes = {index: target for _, index, target in pieces(cluster)}
     dies = rng.choice([homes[index] for index in (0, 1) if homes[index] != owner])
-    url = cluster.get(BUCKET, name, follow=False).headers["Location"]
-    assert url.startswith(cluster.url_of(owner) + "/")
+
+    def url_of_owner():
+        url = cluster.get(BUCKET, name, follow=False).headers["Location"]
+        return url.startswith(cluster.url_of(owner) + "/") and url
+
+    url = wait_until(url_of_owner, 30, "readers are sent to the owner, whose drive is no longer busy with the upload")
     with client.RawConnection(url) as reader:
         reader.send_head("GET", "/" + url.split("/", 3)[3], {})
         status, headers = reader.read_head()

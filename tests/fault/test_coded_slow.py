@@ -10,7 +10,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import is_applied, wait_until_home
 from harness.waiting import scaled, wait_until
 from latency import measures_time
 from stage import DRIVE_ERRORS
@@ -122,6 +122,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_home(make_stage, see
     wait_until_home(cluster)
     stage.kill(dead)
     wait_until(lambda: dead not in {cluster.owner("cut", name) for name in bodies}, 30, "it is known to be dead")
+    wait_until(lambda: is_applied(cluster), 30, "the other targets know it, too")
     for path in attribute.data_files(cluster.drives(slow)):
         drive.rule(f"delay open {path.name} always ms={SLOW_MS}")
     times = {}

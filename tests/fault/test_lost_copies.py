@@ -468,8 +468,13 @@ def test_copies_are_not_made_while_rebuilds_are_stopped(make_stage, seed):
     wait_until(lambda: any(each["objects"] > 0 for each in copies_made(cluster).values()), 120, "copies are made", every=0.05)
     # Who gives a copy answers nothing meanwhile.
     wait_until(lambda: jobs.stop(cluster, Kind="rebuild").status == 200, 30, "all are told to stop")
-    wait_until(lambda: all(told["state"] == "stopped" or told["copies"]["state"] in ("whole", "unknown", "waiting")
-                           for told in jobs.told(cluster, "rebuild")["targets"].values()), 30, "it has stopped")
+
+    def has_stopped():
+        targets = jobs.told(cluster, "rebuild")["targets"].values()
+        return all("state" in told and (told["state"] == "stopped" or told["copies"]["state"] in ("whole", "unknown", "waiting"))
+                   for told in targets)
+
+    wait_until(has_stopped, 30, "all answer, and it has stopped")
     before = files_of_names(cluster, alive)
     left = sum(len(before[name]) < 2 for name in NAMES)
     assert left > 0, "all was made before it was stopped"
