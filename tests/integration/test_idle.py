@@ -19,7 +19,7 @@ def wakes_of(pid):
     return total
 
 
-@pytest.mark.deep("counts what a quiet cluster does in ten seconds")
+@pytest.mark.alone("counts what a quiet cluster does in ten seconds")
 def test_an_idle_cluster_wakes_its_processors_seldom(make_cluster):
     cluster = make_cluster(targets=4, drives=2, settings={"lease.term": "4s"})
     time.sleep(6)  # what a start leaves to be done
