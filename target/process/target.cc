@@ -16,6 +16,7 @@
 #include "common/cluster/node/announced.h"
 #include "common/cluster/node/patience.h"
 #include "common/cluster/node/secret_check.h"
+#include "common/cluster/state/cluster_end.h"
 #include "common/cluster/state/cluster_file.h"
 #include "common/cluster/store/gateway_store.h"
 #include "common/cluster/store/metered_store.h"
