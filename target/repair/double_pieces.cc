@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include <boost/asio/steady_timer.hpp>
@@ -15,6 +14,7 @@
 #include "common/obs/log.h"
 #include "target/coded/piece_home.h"
 #include "target/node/rebuild_pace.h"
+#include "target/repair/drives_here.h"
 
 namespace tarn::target {
 namespace {
@@ -83,14 +83,6 @@ Task<Status> drop_in(TargetNode& node, const cluster::BucketRecord& bucket, Doub
   co_return Status();
 }
 
-/// Drives in service, to be compared only: one that was away is another one.
-std::set<const Drive*> double_pieces_drives_here(const TargetNode& node) {
-  std::set<const Drive*> out;
-  for (const auto& drive : node.store.drives())
-    if (drive->in_service()) out.insert(drive.get());
-  return out;
-}
-
 /// True if nothing is left to be done.
 Task<bool> look(TargetNode& node) {
   const auto counts = co_await drop_doubles(node);
@@ -138,16 +130,14 @@ Task<Result<DoublePieces>> drop_doubles(TargetNode& node) {
 
 Task<void> keep_pieces_single(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::set<const Drive*> here;  // when it was looked last
+  DrivesHere here;
   bool came = false;
   auto due = SteadyClock::now();
   std::chrono::seconds again = kDoublePiecesAgainFirst;
   while (true) {
     timer.expires_at(next_tick(kDoublePiecesLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
-    const auto now = double_pieces_drives_here(node);
-    came = came || !std::includes(here.begin(), here.end(), now.begin(), now.end());
-    here = now;
+    if (here.look(node.store.drives()).came) came = true;
     // Before that the buckets are not known, or are those of long ago.
     if (!node.membership.lease().valid()) continue;
     if (!came && SteadyClock::now() < due) continue;

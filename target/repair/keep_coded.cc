@@ -1,7 +1,6 @@
 #include "target/repair/keep_coded.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <boost/asio/steady_timer.hpp>
@@ -14,6 +13,7 @@
 #include "target/coded/piece_home.h"
 #include "target/repair/coded_repair.h"
 #include "target/repair/coded_walk.h"
+#include "target/repair/drives_here.h"
 #include "target/repair/repair_queue.h"
 #include "target/repair/unnamed_pieces.h"
 
@@ -172,26 +172,13 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
   co_return all ? PassEnd::all : PassEnd::later;
 }
 
-/// True if `now` has a drive in service that was not in `before`: it may bring pieces that no
-/// record names any more.
-bool brings_drives(const std::set<std::string>& before, const std::set<std::string>& now) {
-  return !std::includes(before.begin(), before.end(), now.begin(), now.end());
-}
-
-std::set<std::string> keep_coded_drives_here(const TargetNode& node) {
-  std::set<std::string> out;
-  for (const auto& drive : node.store.drives())
-    if (drive->in_service()) out.insert(drive->id());
-  return out;
-}
-
 }  // namespace
 
 Task<void> keep_coded(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  LookedBy done;               // when all was looked through
-  std::set<std::string> here;  // drives in service when it was looked last
-  bool came = false;           // one that was not
+  LookedBy done;  // when all was looked through
+  DrivesHere here;
+  bool changed = false;  // a drive that comes may bring records, and pieces that none names
   auto due = SteadyClock::now();
   std::chrono::seconds again = kKeepCodedAgainFirst;
   while (true) {
@@ -200,16 +187,16 @@ Task<void> keep_coded(TargetNode& node) {
     if (!node.membership.lease().valid()) continue;
     const auto state = node.owned.state();
     const LookedBy now{state->map->version, losses(*state)};
-    const bool brings = brings_drives(here, std::exchange(here, keep_coded_drives_here(node)));
-    came = came || brings;
+    const auto change = here.look(node.store.drives());
+    changed = changed || change.came || change.went;
     if (node.rebuild.is_stopped()) continue;  // also before a look by this map
-    if (now != done || came)
+    if (now != done || changed)
       again = kKeepCodedAgainFirst;
     else if (!node.rebuild.is_asked() && SteadyClock::now() < due)
       continue;
     if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
     done = now;
-    came = false;
+    changed = false;
     const PassEnd end = co_await keep_coded_pass(node, now);
     due = SteadyClock::now();
     if (end == PassEnd::all) due += kKeepCodedEveryDay;

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/fail_points.h"
+#include "target/repair/drives_here.h"
 #include "target/store/pieces_here.h"
 #include "tests/unit/pieces_here_fixture.h"
 
@@ -37,6 +38,31 @@ void damage(Store& f, std::size_t drive, const PieceKey& key) {
   std::fstream file(f.directories[drive]->path() + "/" + record->file.path(),
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(600) << "~~~~";
+}
+
+TEST_CASE("double pieces: drives that come and go are noticed", "[target][piece]") {
+  Store f(3);
+  DrivesHere here;
+  auto drives = f.store->drives();
+  const auto look = [&] {
+    const auto change = here.look(drives);
+    return std::pair(change.came, change.went);
+  };
+  CHECK(look() == std::pair(true, false));
+  CHECK(look() == std::pair(false, false));
+  drives[1]->set_disabled(true);
+  CHECK(look() == std::pair(false, true));
+  drives[1]->set_disabled(false);
+  CHECK(look() == std::pair(true, false));
+  const auto last = drives.back();
+  drives.pop_back();
+  CHECK(look() == std::pair(false, true));
+  drives.push_back(last);
+  CHECK(look() == std::pair(true, false));
+  // Went and came back between two looks: it is another one.
+  Store other(1);
+  drives.back() = other.drive(0);
+  CHECK(look() == std::pair(true, true));
 }
 
 TEST_CASE("double pieces: which drive is to keep one", "[target][piece]") {
