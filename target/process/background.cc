@@ -95,7 +95,7 @@ void Target::start_background() {
 }
 
 /// Runs until the drive is detached. `came`: it came after the start.
-void Target::look_after(std::shared_ptr<Drive> drive, bool came) {
+void Target::look_after(const std::shared_ptr<Drive>& drive, bool came) {
   drive->ring_on_health(node_->readiness_changed);
   tasks_.spawn(loops_.at(0).executor(), "probes of " + drive->path(), watch_drive(*store_, drive));
   tasks_.spawn(loops_.at(0).executor(), "space of " + drive->path(), space_->keep(drive));

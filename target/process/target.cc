@@ -112,14 +112,16 @@ http::Server::Options Target::server_options(const char* name, const std::string
   return its;
 }
 
+Task<Status> Target::serve(std::optional<http::Router>& router, http::Exchange& exchange) {
+  if (!serves_) co_return fail(Errc::unavailable, "this target is starting");
+  co_return co_await (*router)(exchange);
+}
+
 /// The listeners are bound before the node joins (the map needs their ports) and answer 503 until
 /// all is there that serves them.
 Status Target::start_listeners() {
   const auto gated = [this](std::optional<http::Router>& router) -> http::Handler {
-    return [this, &router](http::Exchange& exchange) -> Task<Status> {
-      if (!serves_) co_return fail(Errc::unavailable, "this target is starting");
-      co_return co_await (*router)(exchange);
-    };
+    return [this, &router](http::Exchange& exchange) { return serve(router, exchange); };
   };
   auto its = server_options("public", options_.listen);
   its.handler = gated(public_router_);
@@ -312,7 +314,7 @@ Status Target::start() {
                                         }});
   admin_.emplace(*node_, clock_, opener, std::move(drives), std::move(opened.identities),
                  opened.missing_ids, evict_after(options_),
-                 DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive), true); },
+                 DriveAdmin::Hooks{[this](const auto& drive) { look_after(drive, true); },
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});
   open_routes();

@@ -57,6 +57,7 @@ class Target {
   http::Loop& vital_loop() { return SAFETY("safety.vital_loop") ? vital_.at(0) : loops_.at(0); }
   http::Server::Options server_options(const char* name, const std::string& address);
   cluster::Node self(const std::string& own_address) const;
+  Task<Status> serve(std::optional<http::Router>& router, http::Exchange& exchange);
   Status start_listeners();
   Status open_meta();
   void connect_moves();
@@ -64,7 +65,7 @@ class Target {
   void open_routes();
   void start_background();
   Status connect_upstream();
-  void look_after(std::shared_ptr<Drive> drive, bool came);
+  void look_after(const std::shared_ptr<Drive>& drive, bool came);
   void watch_disks();
   void drives_changed();
   [[nodiscard]] std::uint32_t drive_count() const;
