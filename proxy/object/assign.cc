@@ -150,8 +150,7 @@ Status check_new_path(const Services& services, const http::Request& request,
 Status check_write_through(const http::Request& request, const cluster::BucketRecord& bucket) {
   const http::Method method = request.head().method;
   const bool copies = request.query().find("object_to").has_value();  // from it: it is read
-  const bool writes = method == http::Method::put && !request.query().find("append_type") &&
-                      bucket.name.provider != "ht";
+  const bool writes = bucket.name.provider != "ht";
   const bool is_told_by_body = method == http::Method::del || method == http::Method::post;
   if (access_of(method) == Access::write && !is_told_by_body && !writes && !copies)
     return fail(no_write_through(bucket.name));

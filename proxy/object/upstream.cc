@@ -105,14 +105,9 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
 }
 
 Error no_write_through(const api::Bucket& bucket) {
-  if (bucket.provider == "ht")
-    return {Errc::unsupported,
-            fmt::format("bucket \"{}\" is a web server's, and is read only: put the file there by "
-                        "other means",
-                        bucket.display())};
   return {Errc::unsupported,
-          fmt::format("bucket \"{}\" has an upstream: its objects can be written whole and "
-                      "deleted; appends, renames and changes of metadata belong to later work",
+          fmt::format("bucket \"{}\" is a web server's, and is read only: put the file there by "
+                      "other means",
                       bucket.display())};
 }
 

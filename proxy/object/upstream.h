@@ -46,7 +46,7 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
 [[nodiscard]] Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& state,
                                                                const Answering& answering);
 
-/// The refusal of a change of an object of such a bucket.
+/// The refusal of a change of an object of a web server's bucket.
 [[nodiscard]] Error no_write_through(const api::Bucket& bucket);
 
 }  // namespace tarn::proxy

@@ -13,6 +13,14 @@ bool is_content_field(std::string_view key) {
   return key == "Content-Type" || key == "Content-Encoding" || api::is_reserved_key(key);
 }
 
+Result<api::CustomMetadata> with_change(api::CustomMetadata old, const MetadataChange& change) {
+  if (change.replaces)
+    std::erase_if(old, [](const auto& pair) { return !is_content_field(pair.first); });
+  api::CustomMetadata out = api::merged(std::move(old), change.pairs);
+  TRY_OK(api::check_custom_metadata(out));
+  return out;
+}
+
 std::optional<ObjectChecksum> checksum_of(const io::ObjectRecord& record) {
   ObjectChecksum shown{"xxhash2", ""};
   for (const auto& [key, value] : record.custom) {

@@ -22,6 +22,14 @@ void add_record_fields(http::Response& response, const io::ObjectRecord& record)
 /// True for the keys of custom metadata that hold the fields of a PUT about its content: fields of
 /// their own in answers, not lines of `Ais-Custom-Md`.
 [[nodiscard]] bool is_content_field(std::string_view key);
+/// A change of custom metadata, as a PATCH asks for it.
+struct MetadataChange {
+  api::CustomMetadata pairs;
+  bool replaces = false;  ///< pairs that it does not name are removed, but for is_content_field()
+};
+/// `old` after `change`. invalid_argument as check_custom_metadata().
+[[nodiscard]] Result<api::CustomMetadata> with_change(api::CustomMetadata old,
+                                                      const MetadataChange& change);
 /// The checksum that an object shows, and AIStore's word for its type.
 struct ObjectChecksum {
   std::string type;

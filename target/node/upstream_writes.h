@@ -12,6 +12,7 @@
 
 namespace tarn::target {
 
+struct MetadataChange;
 struct NewBytes;
 struct ObjectRequest;
 class WorkFile;
@@ -56,6 +57,14 @@ class UpstreamWrites {
                                              api::CustomMetadata custom,
                                              const http::RequestHead* head,
                                              std::shared_ptr<EarlyUpload> early) = 0;
+  /// Changes the custom metadata of an object upstream, where no byte of it travels, and of what
+  /// the cluster has of it. Upstream gives the object another time, and may give it another entity
+  /// tag. `head`: the request, whose conditions must hold.
+  ///
+  /// Errors: those of put(); object_not_found when upstream does not have it; unsupported as
+  /// WritableDialect::set_metadata().
+  virtual Task<Status> patch(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                             const MetadataChange& change, const http::RequestHead& head) = 0;
   /// Deletes an object upstream and here; its size. `head` null: no conditions. object_not_found
   /// when neither has it.
   virtual Task<Result<std::uint64_t>> remove(const ObjectRequest& wanted,

@@ -115,26 +115,6 @@ Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request)
   co_return std::move(wanted);
 }
 
-Error no_such_write(const ObjectRequest& wanted) {
-  return {Errc::unsupported,
-          fmt::format("{} has an upstream: its objects can be written whole and deleted; appends, "
-                      "renames and changes of metadata belong to later work",
-                      wanted.bucket.name.display())};
-}
-
-namespace {
-
-/// Of objects with an upstream, PUT and DELETE alone are written through. A POST may be a question
-/// (post.cc).
-Status check_upstream_write(const http::Request& request, const ObjectRequest& wanted) {
-  const http::Method method = request.head().method;
-  const bool is_put = method == http::Method::put && !request.query().find("append_type");
-  if (is_put || method == http::Method::del || method == http::Method::post) return {};
-  return fail(no_such_write(wanted));
-}
-
-}  // namespace
-
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request) {
   ObjectRequest wanted;
   CO_TRY(const bool admitted, admit_now(node, request, wanted));
@@ -145,7 +125,6 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                    "the redirect (curl -L)",
                    request.head().method_text);
   if (wanted.elsewhere != nullptr) co_return std::move(wanted);
-  if (api::has_upstream(wanted.bucket.name)) CO_TRY_OK(check_upstream_write(request, wanted));
   // Before its lock: that may be held by a write which a drive that hangs has in hand.
   CO_TRY_OK(takes_writes(node, wanted.name));
   CO_TRY_OK(co_await wait_for_turn(node, wanted.name.uname, wanted.write));

@@ -20,9 +20,6 @@ Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRe
 /// is null, `write` has begun.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
 
-/// Returns the error for a change of an object with an upstream that cannot be written through.
-[[nodiscard]] Error no_such_write(const ObjectRequest& wanted);
-
 /// Why this target cannot serve now; ok when it can.
 [[nodiscard]] Status readiness(const TargetNode& node);
 

@@ -1,12 +1,15 @@
 // Appends (docs/api.md): bytes gather in a file that no reader sees; the flush commits it like a
-// PUT. The redirects of a name lead to one target, where its appends are kept in memory.
+// PUT, which upstream has first where there is one. The redirects of a name lead to one target,
+// where its appends are kept in memory.
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/api/upstream_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/commit/incoming.h"
+#include "target/commit/peer_copy.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 #include "target/request/handlers.h"
@@ -14,9 +17,21 @@
 namespace tarn::target {
 namespace {
 
+/// The object's present content, or null. Of a bucket with an upstream: what that has now.
+Task<Result<std::shared_ptr<OpenObject>>> open_present(TargetNode& node,
+                                                       const ObjectRequest& wanted) {
+  if (!api::has_upstream(wanted.bucket.name)) co_return co_await open_newest(node, wanted);
+  CO_TRY(const bool is_there, co_await confirm_source(node, wanted));
+  if (!is_there) co_return nullptr;
+  co_return co_await open_source(node, wanted);
+}
+
 /// A new append: the object's present content, if there is any, is what it begins with.
-Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(const auto present, co_await open_newest(node, wanted));
+Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, http::Request& request,
+                                            const ObjectRequest& wanted) {
+  if (api::has_upstream(wanted.bucket.name))
+    CO_TRY_OK(co_await node.upstream_writes->check(wanted, request.head()));
+  CO_TRY(const auto present, co_await open_present(node, wanted));
   CO_TRY(auto file, co_await node.store.create(wanted.name, std::nullopt));
   CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock.boot_time()));
   if (present) {
@@ -93,7 +108,7 @@ Task<Status> check_whole(Append& append, BodyChecksums& announced) {
 Task<Status> append_part(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
   const std::string_view handle = request.query().get("append_handle");
   CO_TRY(BodyChecksums announced, BodyChecksums::from(request.head()));
-  auto found = handle.empty() ? co_await begin_append(node, wanted)
+  auto found = handle.empty() ? co_await begin_append(node, request, wanted)
                               : co_await find_append(node, handle, wanted);
   if (!found) co_return fail(found.error());
   http::Response done(200);
@@ -123,9 +138,13 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   CO_TRY_OK(co_await check_whole(*append, whole));
   custom = api::merged(append->custom, custom);
   whole.note_kept(custom);
+  NewBytes bytes = new_bytes(*append->file, append->digests);
   const auto record =
-      co_await commit_file(node, wanted, wanted.write, new_bytes(*append->file, append->digests),
-                           std::move(custom), &request.head());
+      api::has_upstream(wanted.bucket.name)
+          ? co_await node.upstream_writes->put(wanted, wanted.write, std::move(bytes),
+                                               std::move(custom), &request.head(), nullptr)
+          : co_await commit_file(node, wanted, wanted.write, std::move(bytes), std::move(custom),
+                                 &request.head());
   const bool degraded = append->file->degraded();
   // A flush that failed before anything was published (no lease, say) may be sent again.
   if (record || !append->file->is_open()) append.end();

@@ -1,7 +1,8 @@
 // A PATCH at the target: under the name's lock, the object's custom metadata is merged or replaced;
-// drive_metadata.cc has the order of the commit.
+// drive_metadata.cc has the order of the commit. Of a bucket with an upstream it is changed there.
 
 #include "common/api/action.h"
+#include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "target/commit/incoming.h"
 #include "target/drive/block_writer.h"
@@ -49,10 +50,16 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
   if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
-  CO_TRY(const bool replace, request.query().flag("set-new-custom"));
+  MetadataChange change;
+  CO_TRY(change.replaces, request.query().flag("set-new-custom"));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(const api::Action asked, api::parse_action(body));
-  CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
+  CO_TRY(change.pairs, api::custom_from_json(asked.value));
+  if (api::has_upstream(wanted.bucket.name)) {
+    CO_TRY_OK(co_await node.upstream_writes->patch(wanted, wanted.write, change, request.head()));
+    CO_TRY_OK(check_lease_before_reply(wanted.write));
+    co_return co_await request.exchange.respond(http::Response(200));
+  }
 
   const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
   // Without the lock: what others hold, newer or pending, is given to this node as well.
@@ -64,10 +71,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
                                    modified_seconds(newest.record)) != http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
                    newest.record.etag());
-  api::CustomMetadata kept = newest.record.custom;
-  if (replace) std::erase_if(kept, [](const auto& pair) { return !is_content_field(pair.first); });
-  custom = api::merged(std::move(kept), custom);
-  CO_TRY_OK(api::check_custom_metadata(custom));
+  CO_TRY(api::CustomMetadata custom, with_change(newest.record.custom, change));
   if (on_nodes) {
     CO_TRY(const Generation generation, co_await store_anew(node, wanted, std::move(custom)));
     CO_TRY_OK(check_lease_before_reply(wanted.write));

@@ -29,8 +29,11 @@ Task<Status> post_object(TargetNode& node, http::Request& request) {
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(api::Action asked, api::parse_action(body));
-  if (asked.action != "check-lock" && api::has_upstream(wanted.bucket.name))
-    co_return fail(no_such_write(wanted));
+  if (asked.action == "rename-obj" && api::has_upstream(wanted.bucket.name))
+    co_return fail(Errc::unsupported,
+                   "{} has an upstream, where objects cannot be renamed: copy it to its new name, "
+                   "then delete it",
+                   wanted.bucket.name.display());
   if (asked.action == "rename-obj")
     co_return co_await rename_object(node, request, wanted, std::move(asked.name));
   if (asked.action == "check-lock") co_return co_await check_lock(node, request, wanted);

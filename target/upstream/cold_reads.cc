@@ -42,17 +42,6 @@ io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wa
   return record;
 }
 
-/// True if what is stored is what upstream has: by its entity tag, or, where the server has none,
-/// by time and size.
-bool is_version_of(const UpstreamObject& object, const io::ObjectRecord& record) {
-  if (object.size && *object.size != record.size) return false;
-  std::string_view tag;
-  for (const auto& [key, value] : record.custom)
-    if (key == api::kSourceTagKey) tag = value;
-  if (!tag.empty() || !object.etag.empty()) return tag == object.etag;
-  return object.modified && *object.modified == modified_seconds(record);
-}
-
 /// The fields of an answer about it. Without those of which upstream said nothing.
 void add_cold_fields(http::Response& response, const UpstreamObject& object,
                      const ObjectRequest& wanted) {

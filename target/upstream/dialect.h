@@ -25,6 +25,7 @@ struct UpstreamObject {
   api::CustomMetadata custom;            ///< pairs that users noted beside it, keys in lower case
   std::optional<std::uint64_t> part_at;  ///< of a 206: where the part begins
   http::Fields checksums;  ///< fields that say a checksum of the body, as BodyChecksums reads them
+  http::Fields further;    ///< what else set_metadata() must repeat, or the object loses it
 
   /// True if both surely describe the same version.
   [[nodiscard]] bool is_same_version(const UpstreamObject& other) const;
@@ -173,6 +174,16 @@ class WritableDialect : public Dialect {
   /// The entity tag in the answer to complete_upload(). S3 answers 200 also where it has failed:
   /// the body then has an error (bad_upstream, or unavailable for what may pass).
   [[nodiscard]] virtual Result<std::string> completed_tag_in(
+      const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
+  /// Gives an object, whose bytes stay, the Content-Type, Content-Encoding and custom metadata of
+  /// `fields`, and no others. `now`: what upstream has; the server answers 412 if it has another
+  /// version by then. unsupported for what this kind of server does not change.
+  [[nodiscard]] virtual Result<UpstreamChange> set_metadata(const UpstreamServer& server,
+                                                            std::string_view object,
+                                                            const UpstreamObject& now,
+                                                            const http::Fields& fields) const = 0;
+  /// The entity tag in the answer to set_metadata(). Errors as completed_tag_in().
+  [[nodiscard]] virtual Result<std::string> changed_tag_in(
       const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
   /// Removes the parts of an upload. Nothing where the server does that by itself.
   [[nodiscard]] virtual std::optional<UpstreamChange> abort_upload(const std::string& id) const = 0;

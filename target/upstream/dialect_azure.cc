@@ -269,6 +269,31 @@ Result<std::string> AzureDialect::completed_tag_in(const UpstreamServer& server,
               server.display());
 }
 
+Result<UpstreamChange> AzureDialect::set_metadata(const UpstreamServer& server,
+                                                  std::string_view /*object*/,
+                                                  const UpstreamObject& now,
+                                                  const http::Fields& fields) const {
+  UpstreamChange out{http::Method::put, {{"comp", "metadata"}}, {{"If-Match", now.etag}}};
+  for (const http::Field& field : fields) {
+    const bool is_metadata = field.name.starts_with("x-ms-");
+    if (is_metadata) out.fields.push_back(field);
+    const std::string& has = field.name == "Content-Type" ? now.content_type : now.content_encoding;
+    if (!is_metadata && field.value != has)
+      return fail(Errc::unsupported,
+                  "{} keeps the {} that an object was written with: write it again to change that",
+                  server.display(), field.name);
+  }
+  return out;
+}
+
+Result<std::string> AzureDialect::changed_tag_in(const UpstreamServer& server,
+                                                 const http::ClientResponse& answer) const {
+  std::string tag(answer.field("ETag"));
+  if (!tag.empty()) return tag;
+  return fail(Errc::bad_upstream, "{} accepted a change of metadata and answered without ETag",
+              server.display());
+}
+
 std::optional<UpstreamChange> AzureDialect::abort_upload(const std::string& /*id*/) const {
   return std::nullopt;
 }

@@ -62,6 +62,13 @@ class AzureDialect final : public WritableDialect {
                                                const http::Fields& fields) const override;
   [[nodiscard]] Result<std::string> completed_tag_in(
       const UpstreamServer& server, const http::ClientResponse& answer) const override;
+  /// "Set Blob Metadata". unsupported for another Content-Type or Content-Encoding.
+  [[nodiscard]] Result<UpstreamChange> set_metadata(const UpstreamServer& server,
+                                                    std::string_view object,
+                                                    const UpstreamObject& now,
+                                                    const http::Fields& fields) const override;
+  [[nodiscard]] Result<std::string> changed_tag_in(
+      const UpstreamServer& server, const http::ClientResponse& answer) const override;
   [[nodiscard]] std::optional<UpstreamChange> abort_upload(const std::string& id) const override;
   /// Reads it from Content-MD5.
   [[nodiscard]] std::string md5_in(const http::ClientResponse& answer) const override;

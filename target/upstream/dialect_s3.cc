@@ -1,6 +1,7 @@
 #include "target/upstream/dialect_s3.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 
 #include <pugixml.hpp>
@@ -12,9 +13,20 @@ namespace {
 
 using security::RequestToSign;
 
-constexpr const char* kLastCharacter = "\xF4\x8F\xBF\xBF";  // U+10FFFF
-constexpr std::size_t kPageNamesMax = 1000;                 // S3's own limit
-constexpr const char* kBucketsOfPage = "1000";              // S3 has 10,000 at most
+constexpr const char* kLastCharacter = "\xF4\x8F\xBF\xBF";        // U+10FFFF
+constexpr std::size_t kPageNamesMax = 1000;                       // S3's own limit
+constexpr std::uint64_t kCopyBytesMax = std::uint64_t{5} << 30U;  // of CopyObject
+/// Fields of an object that a copy has only if they are repeated.
+constexpr std::array kFurtherFields{"Cache-Control",
+                                    "Content-Disposition",
+                                    "Content-Language",
+                                    "Expires",
+                                    "x-amz-storage-class",
+                                    "x-amz-website-redirect-location",
+                                    "x-amz-server-side-encryption",
+                                    "x-amz-server-side-encryption-aws-kms-key-id",
+                                    "x-amz-server-side-encryption-bucket-key-enabled"};
+constexpr const char* kBucketsOfPage = "1000";  // S3 has 10,000 at most
 
 /// "2026-11-26T10:11:12.000Z".
 std::optional<std::int64_t> parse_iso_time(const char* text) {
@@ -30,6 +42,20 @@ std::pair<std::string, std::string> s3_error_in(std::string_view body) {
   if (!xml.load_buffer(body.data(), body.size())) return {};
   const pugi::xml_node error = xml.child("Error");
   return {error.child_value("Code"), error.child_value("Message")};
+}
+
+/// The entity tag in the element `root` of an answer 200 to `what`, which may also be an error.
+Result<std::string> tag_in_result(const UpstreamServer& server, std::string_view body,
+                                  const char* root, std::string_view what) {
+  pugi::xml_document xml;
+  static_cast<void>(xml.load_buffer(body.data(), body.size()));
+  if (std::string tag = xml.child(root).child_value("ETag"); !tag.empty()) return tag;
+  const auto [code, message] = s3_error_in(body);
+  const bool may_pass = code.empty() || code == "InternalError" || code == "SlowDown" ||
+                        code == "ServiceUnavailable" || code == "RequestTimeout";
+  return fail(may_pass ? Errc::unavailable : Errc::bad_upstream, "{} did not complete {}: {}",
+              server.display(), what,
+              code.empty() ? "its answer has no entity tag" : printable(code + ": " + message));
 }
 
 }  // namespace
@@ -95,6 +121,9 @@ Result<UpstreamObject> S3Dialect::object_in(const UpstreamServer& server,
                                             const http::ClientResponse& answer) const {
   TRY(UpstreamObject out, described_object(server, answer));
   out.checksums = checksums_in(answer, is_part_of(out, answer));
+  for (const char* name : kFurtherFields)
+    if (const auto value = answer.field(name); !value.empty())
+      out.further.push_back({name, std::string(value)});
   return out;
 }
 
@@ -242,17 +271,30 @@ UpstreamChange S3Dialect::complete_upload(const std::string& id,
 
 Result<std::string> S3Dialect::completed_tag_in(const UpstreamServer& server,
                                                 const http::ClientResponse& answer) const {
-  pugi::xml_document xml;
-  static_cast<void>(xml.load_buffer(answer.body.data(), answer.body.size()));
-  if (std::string tag = xml.child("CompleteMultipartUploadResult").child_value("ETag");
-      !tag.empty())
-    return tag;
-  const auto [code, message] = s3_error_in(answer.body);
-  const bool may_pass = code.empty() || code == "InternalError" || code == "SlowDown" ||
-                        code == "ServiceUnavailable" || code == "RequestTimeout";
-  return fail(may_pass ? Errc::unavailable : Errc::bad_upstream,
-              "{} did not complete an upload in parts: {}", server.display(),
-              code.empty() ? "its answer has no entity tag" : printable(code + ": " + message));
+  return tag_in_result(server, answer.body, "CompleteMultipartUploadResult", "an upload in parts");
+}
+
+Result<UpstreamChange> S3Dialect::set_metadata(const UpstreamServer& server,
+                                               std::string_view object, const UpstreamObject& now,
+                                               const http::Fields& fields) const {
+  if (now.size.value_or(0) > kCopyBytesMax)
+    return fail(Errc::unsupported,
+                "{} changes the metadata of objects of up to 5 GiB, and this one has {} bytes: "
+                "write it again with what it is to have",
+                server.display(), *now.size);
+  std::string source = "/" + server.bucket + "/";
+  append_percent_encoded(source, object, "/");
+  UpstreamChange out{http::Method::put, {}, fields};
+  out.fields.push_back({"x-amz-copy-source", std::move(source)});
+  out.fields.push_back({"x-amz-copy-source-if-match", now.etag});
+  out.fields.push_back({"x-amz-metadata-directive", "REPLACE"});
+  out.fields.insert(out.fields.end(), now.further.begin(), now.further.end());
+  return out;
+}
+
+Result<std::string> S3Dialect::changed_tag_in(const UpstreamServer& server,
+                                              const http::ClientResponse& answer) const {
+  return tag_in_result(server, answer.body, "CopyObjectResult", "a change of metadata");
 }
 
 std::optional<UpstreamChange> S3Dialect::abort_upload(const std::string& id) const {

@@ -50,6 +50,14 @@ class S3Dialect : public WritableDialect {
                                                const http::Fields& fields) const override;
   [[nodiscard]] Result<std::string> completed_tag_in(
       const UpstreamServer& server, const http::ClientResponse& answer) const override;
+  /// A copy of the object onto itself ("CopyObject", AWS). unsupported above 5 GiB, AWS's limit.
+  /// The service gives the object the access list of a new one.
+  [[nodiscard]] Result<UpstreamChange> set_metadata(const UpstreamServer& server,
+                                                    std::string_view object,
+                                                    const UpstreamObject& now,
+                                                    const http::Fields& fields) const override;
+  [[nodiscard]] Result<std::string> changed_tag_in(
+      const UpstreamServer& server, const http::ClientResponse& answer) const override;
   [[nodiscard]] std::optional<UpstreamChange> abort_upload(const std::string& id) const override;
   /// Reads it from the entity tag. Empty for uploads in parts, whose tag has a dash, and for
   /// objects encrypted with a customer's or a KMS key ("Checking object integrity", AWS).

@@ -8,6 +8,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/commit/incoming.h"
+#include "target/drive/record_fields.h"
 #include "target/node/bodies.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/newest.h"
@@ -230,6 +231,15 @@ struct EndOfFill {
 UpstreamName upstream_name(const ObjectRequest& wanted) {
   return {wanted.bucket.name, api::upstream_of(wanted.bucket.name, wanted.bucket.props),
           wanted.name.object};
+}
+
+bool is_version_of(const UpstreamObject& object, const io::ObjectRecord& record) {
+  if (object.size && *object.size != record.size) return false;
+  std::string_view tag;
+  for (const auto& [key, value] : record.custom)
+    if (key == api::kSourceTagKey) tag = value;
+  if (!tag.empty() || !object.etag.empty()) return tag == object.etag;
+  return object.modified && *object.modified == modified_seconds(record);
 }
 
 Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,

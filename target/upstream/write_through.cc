@@ -6,7 +6,9 @@
 #include "target/coded/put_tombstone.h"
 #include "target/drive/record_fields.h"
 #include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
+#include "target/upstream/body.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/filling.h"
 #include "target/upstream/upload.h"
@@ -70,6 +72,21 @@ Task<Result<Seen>> look(TargetNode& node, const ObjectRequest& wanted) {
   co_return out;
 }
 
+/// `object`: what upstream has.
+Status check_conditions(const ObjectRequest& wanted, const http::RequestHead& head,
+                        const std::optional<UpstreamObject>& object) {
+  const std::string etag = object ? object->etag : std::string();
+  const auto modified = object ? object->modified : std::nullopt;
+  if (http::check_write_conditions(head, etag, modified) == http::Condition::proceed) return {};
+  return fail(Errc::precondition_failed, "{} {}", wanted.display(),
+              object ? "is upstream now " + etag : "does not exist upstream");
+}
+
+Error changed_meanwhile(const ObjectRequest& wanted) {
+  return {Errc::unavailable,
+          wanted.display() + " has changed upstream meanwhile: send the request again"};
+}
+
 Error unknown_outcome(const ObjectRequest& wanted, const std::string& why) {
   return {Errc::unavailable,
           fmt::format("{}: it is not known if upstream has made the change: {}. Read it to see, or "
@@ -103,13 +120,8 @@ Task<Result<WriteThrough::Asked>> WriteThrough::ask(const ObjectRequest& wanted,
       co_return fail(object.error());
   }
   if (object) out.object = std::move(*object);
-  if (!has_conditions) co_return out;
-  const std::string etag = out.object ? out.object->etag : std::string();
-  const auto modified = out.object ? out.object->modified : std::nullopt;
-  if (http::check_write_conditions(*head, etag, modified) == http::Condition::proceed)
-    co_return out;
-  co_return fail(Errc::precondition_failed, "{} {}", wanted.display(),
-                 out.object ? "is upstream now " + etag : "does not exist upstream");
+  if (has_conditions) CO_TRY_OK(check_conditions(wanted, *head, out.object));
+  co_return out;
 }
 
 Task<bool> WriteThrough::may_be_stored(const ObjectRequest& wanted) {
@@ -148,6 +160,13 @@ Task<Status> WriteThrough::clear_mark(const ObjectRequest& wanted, Mark mark) {
   co_return Status();
 }
 
+Task<void> WriteThrough::clear_or_log(const ObjectRequest& wanted, Mark mark,
+                                      std::string_view write) {
+  if (const Status done = co_await clear_mark(wanted, mark); !done)
+    obs::log("target").warn("mark of a {} stays object={} err={}", write, wanted.display(),
+                            done.error().message);
+}
+
 /// After upstream has answered, or has not.
 Task<Status> WriteThrough::finish(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                   Mark mark, Status sent, bool may_have_happened) {
@@ -156,9 +175,7 @@ Task<Status> WriteThrough::finish(const ObjectRequest& wanted, const OwnedNames:
   ++(sent ? upstream_.counts().writes : upstream_.counts().writes_failed);
   if (!sent && may_have_happened) co_return fail(unknown_outcome(wanted, sent.error().message));
   if (!sent) {
-    if (const Status done = co_await clear_mark(wanted, mark); !done)
-      obs::log("target").warn("mark of a refused write stays object={} err={}", wanted.display(),
-                              done.error().message);
+    co_await clear_or_log(wanted, mark, "refused write");
     co_return sent;
   }
   // A new owner may have written meanwhile, and upstream may have made its version the newer one.
@@ -196,6 +213,17 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
                                 std::move(custom), nullptr));
   co_await confirm_replicas(node_, wanted.name, kept.generation);
   co_return Status();
+}
+
+/// Logs why an object is not kept; it is fetched when it is read.
+Task<void> WriteThrough::keep_or_log(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                     NewBytes bytes, api::CustomMetadata custom, Mark mark) {
+  const Status kept = co_await keep(wanted, write, std::move(bytes), std::move(custom), mark);
+  if (kept) co_return;
+  const bool is_usual = kept.error().code == Errc::conflict;
+  obs::log("target").log(is_usual ? spdlog::level::info : spdlog::level::warn,
+                         "write not kept here, upstream has it object={} err={}", wanted.display(),
+                         kept.error().message);
 }
 
 Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectRequest& wanted,
@@ -257,14 +285,74 @@ Task<Result<io::ObjectRecord>> WriteThrough::put(const ObjectRequest& wanted,
   record.modified_ns = node_.clock.wall_time().count();
   record.custom = custom;
   bytes.modified_ns = record.modified_ns;
-  if (const Status kept = co_await keep(wanted, write, std::move(bytes), std::move(custom), mark);
-      !kept) {
-    const bool is_usual = kept.error().code == Errc::conflict;
-    obs::log("target").log(is_usual ? spdlog::level::info : spdlog::level::warn,
-                           "write not kept here, upstream has it object={} err={}",
-                           wanted.display(), kept.error().message);
-  }
+  co_await keep_or_log(wanted, write, std::move(bytes), std::move(custom), mark);
   co_return record;
+}
+
+/// Without a copy that can be made, the object is fetched when it is read next.
+Task<WriteThrough::StoredCopy> WriteThrough::copy_stored(const ObjectRequest& wanted,
+                                                         const UpstreamObject& object) {
+  StoredCopy out;
+  out.sums.keep(api::checksum_type_of(wanted.bucket.props));
+  const auto from = co_await open_newest(node_, wanted);
+  if (!from || !*from || !is_version_of(object, (*from)->record())) co_return out;
+  const io::ObjectRecord& record = (*from)->record();
+  auto file = co_await create_here(node_, wanted.name, record.size);
+  Status copied = file ? Status() : fail(file.error());
+  if (copied)
+    copied = co_await copy_bytes(node_, wanted.name, **from, **file, out.digests, {}, &out.sums);
+  if (copied) copied = out.sums.check(out.digests.xxh64());
+  if (copied && out.digests.xxh64() != record.xxh64)
+    copied = fail(Errc::corrupt, "it does not match its checksum");
+  if (copied) out.file = std::move(*file);
+  if (!copied)
+    obs::log("target").warn("what is stored cannot be kept with other metadata object={} err={}",
+                            wanted.display(), copied.error().message);
+  co_return out;
+}
+
+Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                 const MetadataChange& change, const http::RequestHead& head) {
+  CO_TRY_OK(check_writable(wanted, {}));
+  const UpstreamName name = upstream_name(wanted);
+  CO_TRY(const UpstreamServer server, upstream_.server_of(name));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
+  CO_TRY(const UpstreamObject object, co_await upstream_.head(name));
+  CO_TRY_OK(check_conditions(wanted, head, object));
+  CO_TRY(auto custom, with_change(kept_metadata(object, BodyChecksums()), change));
+  CO_TRY_OK(check_writable(wanted, custom));
+  CO_TRY(UpstreamChange asked,
+         dialect->set_metadata(server, wanted.name.object, object, kept_upstream(wanted, custom)));
+  // Others may write meanwhile: the copy of a large object takes a while.
+  StoredCopy stored = co_await copy_stored(wanted, object);
+  const auto turn = co_await turns_.acquire(wanted.name.key());
+  CO_TRY(const Asked now, co_await ask(wanted, &head));
+  const bool is_same = now.object && now.object->is_same_version(object);
+  if (!is_same) co_return fail(changed_meanwhile(wanted));
+  CO_FAIL_POINT("write_through.before_mark");
+  CO_TRY(const Mark mark, co_await set_mark(wanted));
+  CO_FAIL_POINT("write_through.after_mark");
+  const auto sent = co_await upstream_.change(name, std::move(asked), {}, Upload::kPatience);
+  auto tag = sent.answer ? dialect->changed_tag_in(server, *sent.answer)
+                         : Result<std::string>(fail(sent.answer.error()));
+  const bool may_have_happened =
+      sent.may_have_happened || (sent.answer && !tag && may_pass(tag.error().code));
+  const Status accepted = tag ? Status() : fail(tag.error());
+  const Status done = co_await finish(wanted, write, mark, accepted, may_have_happened);
+  if (!done && done.error().code == Errc::precondition_failed)
+    co_return fail(changed_meanwhile(wanted));
+  CO_TRY_OK(done);
+  if (!stored.file) {
+    co_await clear_or_log(wanted, mark, "change of metadata");
+    co_return Status();
+  }
+  stored.sums.note_kept(custom);
+  custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
+  custom.emplace_back(api::kSourceTagKey, *tag);
+  NewBytes bytes = new_bytes(*stored.file, stored.digests);
+  bytes.modified_ns = node_.clock.wall_time().count();
+  co_await keep_or_log(wanted, write, std::move(bytes), std::move(custom), mark);
+  co_return Status();
 }
 
 Task<Result<std::uint64_t>> WriteThrough::remove(const ObjectRequest& wanted,
@@ -287,9 +375,7 @@ Task<Result<std::uint64_t>> WriteThrough::remove(const ObjectRequest& wanted,
   const bool is_gone = sent.answer || sent.answer.error().code == Errc::object_not_found;
   const Status accepted = is_gone ? Status() : fail(sent.answer.error());
   CO_TRY_OK(co_await finish(wanted, write, mark, accepted, sent.may_have_happened));
-  if (const Status done = co_await clear_mark(wanted, mark); !done)
-    obs::log("target").warn("mark of a delete stays object={} err={}", wanted.display(),
-                            done.error().message);
+  co_await clear_or_log(wanted, mark, "delete");
   co_return asked.object ? asked.object->size.value_or(0) : 0;
 }
 

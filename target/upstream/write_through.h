@@ -18,10 +18,11 @@ namespace tarn::target {
 ///   5. fills that are under way are given no further readers: they may have the old version;
 ///   6. under the name's lock, if the mark is still there: commit as any PUT (decision 002).
 ///
-/// A DELETE has steps 2 to 5, and a tombstone without mark at the end. A crash after 3 leaves the
-/// mark: the name is read from upstream, and nothing of it is kept while the mark is open. A write
-/// that finds an open mark of another one is not kept either: upstream may make the two in any
-/// order. Thread-safe.
+/// A DELETE has steps 2 to 5, and a tombstone without mark at the end. A PATCH has the bytes of 1
+/// from the stored version, if that is what upstream has; without them it ends as a DELETE. A crash
+/// after 3 leaves the mark: the name is read from upstream, and nothing of it is kept while the
+/// mark is open. A write that finds an open mark of another one is not kept either: upstream may
+/// make the two in any order. Thread-safe.
 class WriteThrough final : public UpstreamWrites {
  public:
   /// All must outlive it. `board`: the fills of this target.
@@ -39,6 +40,8 @@ class WriteThrough final : public UpstreamWrites {
                                      NewBytes bytes, api::CustomMetadata custom,
                                      const http::RequestHead* head,
                                      std::shared_ptr<EarlyUpload> early) override;
+  Task<Status> patch(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                     const MetadataChange& change, const http::RequestHead& head) override;
   Task<Result<std::uint64_t>> remove(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                      const http::RequestHead* head) override;
 
@@ -62,8 +65,18 @@ class WriteThrough final : public UpstreamWrites {
   Task<bool> may_be_stored(const ObjectRequest& wanted);
   Task<Result<Mark>> set_mark(const ObjectRequest& wanted);
   Task<Status> clear_mark(const ObjectRequest& wanted, Mark mark);
+  Task<void> clear_or_log(const ObjectRequest& wanted, Mark mark, std::string_view write);
   Task<Status> keep(const ObjectRequest& wanted, const OwnedNames::Write& write, NewBytes bytes,
                     api::CustomMetadata custom, Mark mark);
+  Task<void> keep_or_log(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                         NewBytes bytes, api::CustomMetadata custom, Mark mark);
+  /// A copy of what the cluster has of an object.
+  struct StoredCopy {
+    std::unique_ptr<WorkFile> file;  ///< null: it does not have this version
+    Digests digests;
+    BodyChecksums sums;
+  };
+  Task<StoredCopy> copy_stored(const ObjectRequest& wanted, const UpstreamObject& object);
   Task<Status> finish(const ObjectRequest& wanted, const OwnedNames::Write& write, Mark mark,
                       Status sent, bool may_have_happened);
   Task<Result<std::string>> send(const ObjectRequest& wanted, const OwnedNames::Write& write,

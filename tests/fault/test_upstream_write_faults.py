@@ -99,6 +99,33 @@ def test_a_target_that_dies_behind_a_large_write_serves_all_of_it(make_cluster, 
     assert open_uploads(s3, bucket) == []
 
 
+@pytest.mark.gate("A1, of a write through")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_target_that_dies_in_a_change_of_metadata_serves_what_upstream_has(make_cluster, s3, rng, step):
+    bucket, body = f"patched-{STEPS.index(step)}", rng.randbytes(100_000)
+    s3.client.create_bucket(Bucket=bucket)
+    cluster = upstream_cluster(make_cluster, s3, targets=1)
+    uri = f"s3://{bucket}"
+    make_bucket(cluster, uri, s3.url)
+    assert client.request("PUT", cluster.url(uri, "a"), body, {"Ais-Custom-Md": "label=old"}).status == 200
+    cluster.kill("t1")
+    cluster.start("t1", fail_points=f"{step}=kill@1", environment=CREDENTIALS)
+    with contextlib.suppress(client.ProtocolError, OSError):
+        answer = client.request("PATCH", cluster.url(uri, "a"), b'{"value":{"label":"new"}}', expect=False)
+        raise AssertionError(f"it was answered: {answer}")
+    cluster.wait_exit("t1")
+    cluster.start("t1", environment=CREDENTIALS)
+    label = "old" if step in STEPS[:2] else "new"
+    assert s3.client.head_object(Bucket=bucket, Key="a")["Metadata"] == {"label": label}
+    for _ in range(2):
+        answer = cluster.get(uri, "a")
+        assert answer.body == body and f"label={label}" in answer.headers.get_all("Ais-Custom-Md"), answer
+    # The client sends it again, as it should.
+    assert client.request("PATCH", cluster.url(uri, "a"), b'{"value":{"label":"newer"}}', expect=False).status == 200
+    assert s3.client.head_object(Bucket=bucket, Key="a")["Metadata"] == {"label": "newer"}
+    assert "label=newer" in cluster.get(uri, "a").headers.get_all("Ais-Custom-Md")
+
+
 def ask(cluster, target, uri, name, **options):
     return client.request("GET", cluster.url(uri, name, cluster.url_of(target)), **options)
 

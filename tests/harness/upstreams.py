@@ -203,6 +203,8 @@ class FlawedServer:
 
             def accept(self, name, body):
                 """Makes the change, and says so."""
+                if "x-amz-copy-source" in self.headers:
+                    return self.accept_copy(name)
                 if body is None:
                     owner.objects.pop(name, None)
                     return self.say(204, b"")
@@ -211,6 +213,13 @@ class FlawedServer:
                 self.send_header("ETag", etag_of(body))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+
+            def accept_copy(self, name):
+                """An object gets other metadata."""
+                tag = etag_of(owner.objects[name])
+                if self.headers["x-amz-copy-source-if-match"] != tag:
+                    return self.say(412, b"<Error><Code>PreconditionFailed</Code><Message>changed</Message></Error>")
+                self.say(200, f"<CopyObjectResult><ETag>{tag.replace(chr(34), '&quot;')}</ETag></CopyObjectResult>".encode())
 
             def answer(self):
                 name = urllib.parse.unquote(self.path.partition("?")[0]).split("/", 2)[2:]

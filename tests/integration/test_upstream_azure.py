@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import hashlib
+import json
 
 import pytest
 from aistore.sdk.provider import Provider
@@ -41,8 +42,8 @@ def finished(cluster, answer):
     return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
-def put(cluster, uri, name, body, headers=None):
-    return client.request("PUT", cluster.url(uri, name), body, headers or {})
+def put(cluster, uri, name, body, headers=None, query=""):
+    return client.request("PUT", cluster.url(uri, name) + query, body, headers or {})
 
 
 def test_azure_is_read_through(make_cluster, azure, container, rng):
@@ -160,6 +161,42 @@ def test_azure_is_written_through(make_cluster, azure, container, rng, tmp_path)
     finally:
         azure.start()
     tarn.ok("bucket", "evict", uri)
+
+
+def test_metadata_and_appends_are_written_through_to_azure(make_cluster, azure, container, rng):
+    cluster = cluster_of(make_cluster, azure.environment)
+    uri = f"az://{container}"
+    assert make_bucket(cluster, uri, azure.url).status == 200
+    body = rng.randbytes(100_000)
+    fields = {"Content-Type": "application/x-tar", "Content-Encoding": "gzip", "Ais-Custom-Md": "label=cat"}
+    assert put(cluster, uri, "a b", body, fields).status == 200
+
+    def patch(values, query=""):
+        return client.request("PATCH", cluster.url(uri, "a b") + query, json.dumps({"value": values}).encode(), expect=False)
+
+    for is_kept, values, query, wanted in ((True, {"set": "1"}, "", {"label": "cat", "set": "1"}),
+                                           (False, {"only": "2"}, "&set-new-custom=true", {"only": "2"}),
+                                           (True, {"more": "3"}, "", {"only": "2", "more": "3"})):
+        if not is_kept:
+            evict(cluster, uri, "a b")
+        done = patch(values, query)
+        upstream, headers = azure.get(container, "a b")
+        noted = {key.lower().removeprefix("x-ms-meta-"): value for key, value in headers.items() if key.lower().startswith("x-ms-meta-")}
+        assert done.status == 200 and upstream == body and noted == wanted, (done, headers)
+        assert headers["Content-Type"] == "application/x-tar" and headers["Content-Encoding"] == "gzip"
+        assert is_stored(cluster, uri, "a b") == is_kept
+        here = cluster.get(uri, "a b")
+        lines = here.headers.get_all("Ais-Custom-Md")
+        assert here.body == body and all(f"{key}={value}" in lines for key, value in wanted.items()), here
+        assert here.headers["ETag"] == headers["ETag"]
+        wait_stored(cluster, uri, "a b")
+    assert patch({"Content-Type": "text/plain"}).status in (400, 501)
+
+    begun = put(cluster, uri, "a b", b"more", {}, "&append_type=append&append_handle=")
+    done = put(cluster, uri, "a b", b"", {}, "&append_type=flush&append_handle=" + begun.headers["Ais-Append-Handle"])
+    upstream, headers = azure.get(container, "a b")
+    assert done.status == 200 and upstream == body + b"more" and headers["Content-Type"] == "application/x-tar"
+    assert cluster.get(uri, "a b").body == body + b"more"
 
 
 def test_large_objects_go_to_azure_in_blocks(make_cluster, azure, container, rng):

@@ -211,6 +211,60 @@ TEST_CASE("upstream: the end of an upload in parts may be an error with status 2
   CHECK(ended("").error().code == Errc::unavailable);
 }
 
+TEST_CASE("upstream: a change of metadata is a copy that repeats the rest", "[upstream]") {
+  const UpstreamServer server = s3_server();
+  const WritableDialect& dialect = *writable_dialect_of(server).value();
+  const auto now = described(server, answer(200, {{"ETag", "\"t\""},
+                                                  {"Content-Length", "7"},
+                                                  {"Cache-Control", "no-store"},
+                                                  {"x-amz-storage-class", "STANDARD_IA"}}));
+  const auto change =
+      dialect.set_metadata(server, "a b/c+d", *now, {{"x-amz-meta-label", "cat"}}).value();
+  const auto request = dialect.change_request(server, "a b/c+d", change, kNow);
+  CHECK(request.method == http::Method::put);
+  CHECK(field_of(request.fields, "x-amz-copy-source")->value == "/data/a%20b/c%2Bd");
+  CHECK(field_of(request.fields, "x-amz-copy-source-if-match")->value == "\"t\"");
+  CHECK(field_of(request.fields, "x-amz-metadata-directive")->value == "REPLACE");
+  CHECK(field_of(request.fields, "x-amz-meta-label")->value == "cat");
+  CHECK(field_of(request.fields, "Cache-Control")->value == "no-store");
+  CHECK(field_of(request.fields, "x-amz-storage-class")->value == "STANDARD_IA");
+  const auto ended = [&](const char* body) {
+    return dialect.changed_tag_in(server, answer(200, {}, body));
+  };
+  CHECK(ended("<CopyObjectResult><ETag>\"u\"</ETag></CopyObjectResult>") == "\"u\"");
+  CHECK(ended("<Error><Code>InternalError</Code></Error>").error().code == Errc::unavailable);
+  CHECK(ended("<Error><Code>AccessDenied</Code></Error>").error().code == Errc::bad_upstream);
+}
+
+TEST_CASE("upstream: what a server cannot change in its place is refused", "[upstream]") {
+  const UpstreamServer s3 = s3_server();
+  UpstreamObject large;
+  large.etag = "\"t-2\"";
+  large.size = (std::uint64_t{5} << 30U) + 1;
+  const auto refused = writable_dialect_of(s3).value()->set_metadata(s3, "a", large, {});
+  CHECK(refused.error().code == Errc::unsupported);
+  large.size = std::uint64_t{5} << 30U;
+  CHECK(writable_dialect_of(s3).value()->set_metadata(s3, "a", large, {}).has_value());
+
+  UpstreamServer azure;
+  azure.kind = api::UpstreamKind::azure;
+  const WritableDialect& dialect = *writable_dialect_of(azure).value();
+  UpstreamObject blob;
+  blob.etag = "\"0x1\"";
+  blob.content_type = "text/plain";
+  const http::Fields noted{{"x-ms-meta-label", "cat"}};
+  const auto with = [&](const char* type) {
+    http::Fields fields = noted;
+    fields.push_back({"Content-Type", type});
+    return dialect.set_metadata(azure, "a", blob, fields);
+  };
+  CHECK(with("application/json").error().code == Errc::unsupported);
+  const auto change = with("text/plain").value();
+  CHECK(field_of(change.fields, "x-ms-meta-label")->value == "cat");
+  CHECK(field_of(change.fields, "If-Match")->value == "\"0x1\"");
+  CHECK(field_of(change.fields, "Content-Type") == nullptr);
+}
+
 TEST_CASE("upstream: the mark of a write is open for a while, and survives the index",
           "[upstream]") {
   io::ObjectRecord record;
