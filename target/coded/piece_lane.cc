@@ -9,7 +9,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::chrono::milliseconds kPieceLaneDriveLookEvery{250};
+constexpr std::chrono::milliseconds kLaneLookEvery{250};
 
 }  // namespace
 
@@ -65,13 +65,21 @@ Task<bool> PieceLane::wait(std::chrono::steady_clock::time_point until) {
   co_return cancelled.failed();
 }
 
+bool PieceLane::has_lease() const {
+  return home_ == node_.id || node_.view.state()->live.contains(home_);
+}
+
 Task<Status> PieceLane::push(std::shared_ptr<const void> holder, std::span<const std::byte> bytes) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (status_ && !has_room()) {
-    const bool changed = co_await wait(until);
-    if (!changed)
+    const auto now = std::chrono::steady_clock::now();
+    if (!has_lease())
+      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", home_)});
+    else if (now >= until)
       fail_with({Errc::timeout,
                  fmt::format("target t[{}] takes nothing more of piece {}", home_, index())});
+    else
+      static_cast<void>(co_await wait(std::min(until, now + kLaneLookEvery)));
   }
   if (!status_) co_return status_;
   queue_.push_back({std::move(holder), bytes});
@@ -135,7 +143,7 @@ Task<Status> PieceLane::finish() {
       fail_with(usable.error());
       continue;
     }
-    static_cast<void>(co_await wait(std::chrono::steady_clock::now() + kPieceLaneDriveLookEvery));
+    static_cast<void>(co_await wait(std::chrono::steady_clock::now() + kLaneLookEvery));
   }
   co_return status_;
 }

@@ -24,7 +24,8 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
  public:
   /// Stripes that wait for one home, of each what it shall have.
   static constexpr std::size_t kQueuedMax = 4;
-  /// A home that takes nothing for so long, while as much as may wait for it does, has failed.
+  /// A home that takes nothing for so long, while as much as may wait for it does, has failed; a
+  /// home whose lease has ended fails at once.
   static constexpr std::chrono::seconds kPatience{5};
 
   /// Ok: `home` has a file for the piece; of a whole it is this target. Errors as begin_piece() and
@@ -66,6 +67,7 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
   Task<Status> store(std::unique_ptr<NewPiece> piece);
   Task<Result<std::optional<Bytes>>> next();
   Task<bool> wait(std::chrono::steady_clock::time_point until);
+  [[nodiscard]] bool has_lease() const;
   void fail_with(Error error);
   static Task<void> run(std::shared_ptr<PieceLane> self, Task<Status> work);
   static Task<void> abandon(std::shared_ptr<PieceLane> self);

@@ -10,6 +10,7 @@ import pytest
 from disks import seeded
 from harness import attribute, client
 from harness.cli import Cli
+from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, MIB, get, pieces_of, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
@@ -161,6 +162,31 @@ def test_a_home_that_hangs_in_the_middle_of_a_body_is_replaced(make_stage, seed)
         assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
         assert hung not in in_slices(cluster, name, {before}).values()
         assert get(cluster, name).body == body
+
+
+def test_homes_that_hang_together_are_not_waited_for_one_after_another(make_stage, seed):
+    """Their leases end meanwhile. Each of them would be given 5 seconds to take something."""
+    rng = seeded(seed, "hang together")
+    stage = make(make_stage, k=4, m=2, targets=9, drives=1, settings=SHORT_LEASES)
+    cluster = stage.cluster
+    body, name = rng.randbytes(96 * MIB), "n-0000"
+    assert cluster.put("cut", name, rng.randbytes(5000)).status == 200
+    (first,) = sets_of(cluster, name)
+    with_record = [target for target in cluster.targets() if name in attribute.objects(cluster.drives(target), "cut")]
+    # A write waits for homes of the record in another way.
+    hung = sorted(set(in_slices(cluster, name).values()) - set(with_record))[:2]
+    put = SlowPut(cluster, name, body)
+    put.first_half()
+    wait_until(lambda: all(work_bytes(stage)[each] >= 8 * MIB for each in hung), 20, "half of a body has come there")
+    begun = time.monotonic()
+    with still(cluster, hung[0]), still(cluster, hung[1]):
+        answer = put.second_half()
+        took = time.monotonic() - begun
+        print(f"injected: {hung} hang in the middle of a body; detected: {answer.status} after {took:.1f} s")
+        assert answer.status == 200, answer
+        assert not set(hung) & set(in_slices(cluster, name, {first}).values())
+        assert get(cluster, name).body == body
+    assert took < 5, "they were waited for after their leases had ended"
 
 
 def test_a_home_that_hangs_at_its_seal_is_replaced(make_stage, seed):
