@@ -2,11 +2,11 @@
 
   tests/run                      the gate: packages, build, format, tidy, unit, integration, fault,
                                  quickstart
-  tests/run deep                 all of fault and integration with their bounds on time, sabotage, fuzz
-  tests/run deep NAME...         parts of it: fault, integration, sabotage, fuzz, or modules of tests (lease, test_lease)
+  tests/run deep                 all of fault and integration with their bounds on time, sabotage, fuzz, each header alone
+  tests/run deep NAME...         parts of it: fault, integration, sabotage, fuzz, headers, or modules of tests (lease, test_lease)
   tests/run deep --since COMMIT  the modules that touch what has changed since
   tests/run all                  gate and deep
-  tests/run format|tidy|unit|integration|fault|quickstart|sabotage|fuzz  one suite, whole
+  tests/run format|tidy|unit|integration|fault|quickstart|sabotage|fuzz|headers  one suite, whole
   tests/run tests/integration/test_epoch.py::test_x [-k EXPRESSION]     as pytest names them
   tests/run --preset asan        unit and integration tests on a build with sanitizers (asan, tsan)
 
@@ -33,12 +33,12 @@ from harness import runner, suites  # noqa: E402
 LAST_RUN = runner.BUILD / "last-run.json"
 FUNCTIONS = {"format": suites.run_format, "unit": suites.run_unit, "integration": suites.run_integration,
              "fault": suites.run_fault, "quickstart": suites.run_quickstart, "sabotage": suites.run_sabotage,
-             "fuzz": suites.run_fuzz, "tidy": suites.run_tidy_whole}
+             "fuzz": suites.run_fuzz, "tidy": suites.run_tidy_whole, "headers": suites.run_headers}
 GATE = [("format", ""), ("tidy", ""), ("unit", ""), ("integration", "gate"), ("fault", "gate"), ("quickstart", "")]
 GATE_SEED = "1"
 # Fault before integration: some of its tests are stricter where nobody else has used the machine for a minute.
 # All of both, also what the gate has: there a deadline only guards against hanging, here it is the promise.
-DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", "")]
+DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", ""), ("headers", "")]
 ALL = [("format", ""), ("tidy", ""), ("unit", ""), ("quickstart", ""), *DEEP]
 SANITIZED = [("unit", ""), ("integration", "")]
 WITHOUT_BUILD = {"format", "fuzz", "quickstart"}

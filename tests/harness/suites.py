@@ -5,6 +5,7 @@ import fnmatch
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -155,6 +156,41 @@ def run_tidy(totals, arguments, most=TIDY_MOST):
 
 def run_tidy_whole(totals, arguments):
     run_tidy(totals, arguments, most=10_000)
+
+
+def flags_for_headers(preset):
+    """How a source of the targets, which use all libraries, is compiled; without its precompiled header, which would hide what a
+    header does not include."""
+    commands = json.loads((runner.BUILD / preset / "compile_commands.json").read_text())
+    command = next(each["command"] for each in commands if "/tarn_target_drive.dir/" in each["command"])
+    words, flags = iter(shlex.split(command)), []
+    for word in words:
+        if word in ("-o", "-Xclang", "-include"):
+            next(words)
+        elif word.startswith(("-I", "-D", "-W", "-std", "-isystem", "-f")) and word != "-Winvalid-pch" and "pch" not in word:
+            flags += [word, next(words)] if word == "-isystem" else [word]
+    return flags
+
+
+def run_headers(totals, arguments):
+    """Each header alone: it includes what it uses."""
+    headers = tracked(*(f"{folder}/*.h" for folder in ("cli", "common", "ec", "proxy", "target")))
+    flags = flags_for_headers(arguments.preset)
+
+    def problem(header):
+        with tempfile.NamedTemporaryFile("w", suffix=".cc") as source:
+            source.write(f'#include "{header}"\n')
+            source.flush()
+            done = subprocess.run(["clang++-19", *flags, "-I", str(runner.REPOSITORY), "-fsyntax-only", "-Werror", source.name],
+                                  cwd=runner.REPOSITORY, capture_output=True, text=True)
+        return done.stderr if done.returncode else ""
+
+    with concurrent.futures.ThreadPoolExecutor(runner.PROCESSORS) as pool:
+        for header, said in zip(headers, pool.map(problem, headers)):
+            if said:
+                print(said, flush=True)
+            totals.check(f"header: {header}", not said)
+    print(f"{len(headers)} headers, each compiled alone", flush=True)
 
 
 def run_unit(totals, arguments):
