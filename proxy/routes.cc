@@ -123,6 +123,7 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"GET", "/v1/buckets/*", "a page of a bucket's objects", bucket(services, list_objects)},
       {"HEAD", "/v1/buckets/*", "a bucket's properties", bucket(services, head_bucket)},
       {"POST", "/v1/buckets/*", "create-bck, copy-bck, move-bck", bucket(services, post_bucket)},
+      {"PUT", "/v1/buckets/*", "an archive of some of its objects", later("archive")},
       {"DELETE", "/v1/buckets/*", "destroy-bck", bucket(services, delete_bucket)},
       {"PATCH", "/v1/buckets/*", "set-bprops, reset-bprops", bucket(services, patch_bucket)},
       {"GET HEAD POST DELETE PATCH", "/v1/buckets/*/**", "as /v1/buckets/*; HEAD may have a prefix",

@@ -339,8 +339,10 @@ Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props
   const Errc why = answer.error().code;
   // Few web servers answer for the directory itself: what answers is there.
   if (server.kind == api::UpstreamKind::web && !may_pass(why)) co_return Status();
-  co_return fail(why == Errc::object_not_found ? Errc::bucket_not_found : why, "{}",
-                 answer.error().message);
+  Errc code = why == Errc::object_not_found ? Errc::bucket_not_found : why;
+  // A name that no bucket has there, another region, a server of another kind: what was asked for.
+  if (why == Errc::bad_upstream) code = Errc::invalid_argument;
+  co_return fail(code, "{}", answer.error().message);
 }
 
 Task<Result<bool>> Upstream::has_folder(const UpstreamName& name) {

@@ -100,7 +100,8 @@ class Upstream {
   }
   [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
-  /// Success when the bucket is there and these credentials may read it.
+  /// Success when the bucket is there and these credentials may read it. invalid_argument where the
+  /// server refuses the question itself.
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   /// True if a web server answers for the URL of the bucket itself with anything but 404 and 410.
   Task<Result<bool>> has_folder(const UpstreamName& name);

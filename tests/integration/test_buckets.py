@@ -73,7 +73,7 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
     ("PATCH", "/no-such", {"action": "set-bprops"}, 404), ("PATCH", "/no-such", {"action": "reset-bprops"}, 404),
     ("GET", "/no-such", {"action": "summary-bck"}, 404), ("GET", "/data", {"action": "summary-bck", "value": 5}, 400),
     ("HEAD", "/data?presence=9", None, 400), ("GET", "/data/prefix", LIST, 400), ("GET", "/no-such", LIST, 404),
-    ("PUT", "/data", {}, 405), ("POST", "/x", b" " * (4 << 20) + b"{}", 413)])
+    ("PUT", "/data", {}, 501), ("POST", "/x", b" " * (4 << 20) + b"{}", 413)])
 def test_what_is_refused(cluster, method, path, body, status):
     answer = call(cluster, method, path, body)
     error = json.loads(answer.headers["Hdr-Error"]) if method == "HEAD" else answer.json()

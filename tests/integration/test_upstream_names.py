@@ -36,6 +36,18 @@ def test_lists_of_what_the_cluster_has_not(upstream_cluster, s3, rng):
     assert cluster.list_page(plain, flags="512").status == 400
 
 
+def test_a_name_that_no_bucket_has_upstream_is_refused_at_once(make_cluster, tmp_path):
+    """Not as a failure of the server, which clients ask again and again."""
+    with S3Server(tmp_path / "s3") as s3:
+        environment = AWS_CREDENTIALS | {"AWS_ENDPOINT_URL": s3.url}
+        cluster = make_cluster(targets=1, environment={"t1": environment})
+        for name in ("INVALID_BCK_NAME", "AB"):
+            for answer in (cluster.list_page(f"s3://{name}"), cluster.get(f"s3://{name}", "a")):
+                assert answer.status in (400, 404) and name in answer.text, answer
+        with pytest.raises(AISError):
+            client_of(cluster.endpoint).bucket("INVALID_BCK_NAME", provider=Provider.AMAZON).list_all_objects()
+
+
 def test_a_summary_counts_what_upstream_has(upstream_cluster, s3, web, rng):
     cluster, bucket = upstream_cluster(s3, web), "s3://counted"
     bodies = {f"{'ab'[i % 2]}/{i:04}": rng.randbytes(10 + i) for i in range(1200)}  # more than a page of upstream's
