@@ -37,6 +37,9 @@ class ColdObjects {
   /// versioning.validate_interval.
   [[nodiscard]] virtual bool was_confirmed(const ObjectRequest& wanted,
                                            const io::ObjectRecord& record) const = 0;
+  /// Waits while an object whose bytes have all come is being stored: a client that has read all of
+  /// it finds it in the cluster. False, without a wait, if none is.
+  virtual Task<bool> wait_stored(const ObjectRequest& wanted) = 0;
   /// True while it is being fetched.
   [[nodiscard]] virtual bool is_fetching(const ObjectRequest& wanted) const = 0;
   /// Answers a HEAD. `status_only`: without fields.

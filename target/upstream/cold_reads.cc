@@ -274,6 +274,13 @@ Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted, std::s
   co_return stored;
 }
 
+Task<bool> ColdReads::wait_stored(const ObjectRequest& wanted) {
+  const auto fill = board_.find(wanted.name.key());
+  if (fill == nullptr || !fill->is_whole()) co_return false;
+  static_cast<void>(co_await fill->ended());
+  co_return true;
+}
+
 Task<Result<std::uint64_t>> ColdReads::size(const ObjectRequest& wanted) {
   CO_TRY(const UpstreamObject object, co_await upstream_.head(upstream_name(wanted)));
   if (!object.size)

@@ -24,6 +24,7 @@ class ColdReads final : public ColdObjects {
   Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted, std::stop_token stop) override;
   Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) override;
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
+  Task<bool> wait_stored(const ObjectRequest& wanted) override;
   [[nodiscard]] bool is_fetching(const ObjectRequest& wanted) const override {
     return board_.find(wanted.name.key()) != nullptr;
   }

@@ -40,6 +40,7 @@ void Fill::release_all() {
   {
     const std::lock_guard lock(mutex_);
     released_ = opened_->object.size.value_or(0);
+    is_whole_ = true;
   }
   progress_.ring();
 }
@@ -60,6 +61,11 @@ Task<Result<std::uint64_t>> Fill::ended(std::stop_token stop) {
   const std::lock_guard lock(mutex_);
   if (!stored_) co_return fail(Errc::cancelled, "told to stop");
   co_return *stored_;
+}
+
+bool Fill::is_whole() const {
+  const std::lock_guard lock(mutex_);
+  return is_whole_;
 }
 
 std::uint64_t Fill::released() const {

@@ -70,6 +70,8 @@ class Fill {
   Task<Result<std::uint64_t>> wait_beyond(std::uint64_t at);
   /// Waits for the end: how many bytes were stored. cancelled on `stop`.
   Task<Result<std::uint64_t>> ended(std::stop_token stop = {});
+  /// True if all bytes have come and are right: they are being stored.
+  [[nodiscard]] bool is_whole() const;
   /// How many bytes may be read.
   [[nodiscard]] std::uint64_t released() const;
   [[nodiscard]] bool has_local_failure() const { return local_failure_; }
@@ -84,6 +86,7 @@ class Fill {
   std::optional<std::optional<Generation>> known_;
   std::optional<Opened> opened_;
   std::uint64_t released_ = 0;
+  bool is_whole_ = false;
   std::optional<Error> error_;
   std::optional<Result<std::uint64_t>> stored_;
   std::atomic<bool> local_failure_{false};

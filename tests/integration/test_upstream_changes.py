@@ -201,3 +201,15 @@ def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
     copies = [headers for method, _, headers in flawed.seen if "x-amz-copy-source" in headers]
     assert {each["x-amz-copy-source"] for each in copies} == {"/data/a"}
     assert {each["x-amz-copy-source-if-match"] for each in copies} == {etag_of(b"old")}
+
+
+def test_an_object_that_was_read_is_present(upstream_cluster, s3):
+    """Also while it is being stored, behind the last byte of the answer."""
+    s3.client.create_bucket(Bucket="present")
+    cluster = upstream_cluster(s3, targets=1, fail_points={"t1": "fill.before_commit=sleep:700"})
+    make_bucket(cluster, "s3://present", s3.url)
+    for name, body in (("a", b"body"), ("empty", b"")):
+        s3.client.put_object(Bucket="present", Key=name, Body=body)
+        assert cluster.head("s3://present", name).headers["Ais-Present"] == "false"
+        assert cluster.get("s3://present", name).body == body
+        assert cluster.head("s3://present", name).headers["Ais-Present"] == "true"
