@@ -78,9 +78,6 @@ Status take_goal(const json& goal, MultiObject& out) {
   if (!out.how.prefix.empty())
     return fail(multi_object_wrong(kCopyObjects,
                                    "\"prefix\" is for whole buckets: say it as the \"template\""));
-  if (out.how.synchronize)
-    return fail(
-        multi_object_wrong(kCopyObjects, "\"synchronize\" is for whole buckets: copy-bck has it"));
   return {};
 }
 

@@ -64,7 +64,7 @@ Task<Status> copy_by_names(const Services& services, http::Request& request,
     if (!iequals(key, "prefix") && !iequals(key, "synchronize") && !iequals(key, "latest-ver"))
       all.value[key] = each;
   all.value["template"] = what.prefix;
-  all.value["latest-ver"] = what.latest || (deletes && api::has_upstream(from));
+  all.value["latest-ver"] = what.latest;
   all.value["tobck"] = to;
   co_return co_await act_on_objects(services, request, from, std::move(all), deletes);
 }

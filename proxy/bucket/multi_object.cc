@@ -104,7 +104,8 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     to = goal.record->id;
   }
   CO_TRY(Job job, multi_object_new_job(action, bucket, what, *services.view.state()));
-  job.order = order_of_objects(action.value, source.record->id, to, synchronize);
+  const bool deletes = synchronize || (what.how.synchronize && !what.how.dry_run);
+  job.order = order_of_objects(action.value, source.record->id, to, deletes);
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,
                          request.exchange.request_id(), id, bucket.display(), what.about);

@@ -52,6 +52,8 @@ Result<ObjectJob> read_job(const Job& job) {
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
   out.what.how.synchronize = order.value("synchronize", false);
   out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
+  // Deletes go by what upstream has, and so do the copies.
+  if (out.what.how.synchronize && out.upstream) out.what.how.latest = true;
   return out;
 }
 
@@ -151,7 +153,8 @@ Task<Status> ObjectRun::run() {
   if (failed_ > 0)
     co_return fail(Errc::io, "{} objects could not be {}, the first: {}", failed_,
                    done_by(job_.kind), first_failure_);
-  if (missing_ > 0 && !job_.what.how.continue_on_error)
+  // Of a copy that synchronizes, what is missing goes from the destination as well.
+  if (missing_ > 0 && !job_.what.how.continue_on_error && !job_.what.how.synchronize)
     co_return fail(Errc::object_not_found, "{} of the {} objects do not exist, the first: {}",
                    missing_, job_.what.names.size(), first_missing_);
   co_return Status();

@@ -132,6 +132,26 @@ def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
         assert stop(cluster, ID=job.partition("[")[2].rstrip("]")).status == 200
 
 
+def test_synchronize_deletes_named_objects_that_the_source_has_not(cluster, bucket, goal):
+    made = fill(cluster, bucket, [f"n-{i}" for i in range(10)])
+    idle(cluster, copy_many(cluster, bucket, goal, template="").text)
+    extra = fill(cluster, goal, ["n-10", "n-11", "n-x", "other"])
+    for name in ("n-1", "n-4"):
+        assert cluster.delete(bucket, name).status == 200
+    gone = {name: made.pop(name) for name in ("n-1", "n-4")}
+    dry = copy_many(cluster, bucket, goal, template="n-{0..10}", synchronize=True, dry_run=True)
+    idle(cluster, dry.text)
+    cluster.assert_bodies(goal, made | gone | extra)
+    idle(cluster, copy_many(cluster, bucket, goal, template="n-{2..10}", synchronize=True).text)
+    del gone["n-4"], extra["n-10"]
+    cluster.assert_bodies(goal, made | gone | extra)
+    idle(cluster, copy_many(cluster, bucket, goal, objnames=["n-2", "n-11"], synchronize=True).text)
+    del extra["n-11"]
+    cluster.assert_bodies(goal, made | gone | extra)
+    idle(cluster, copy_many(cluster, bucket, goal, template="n-", synchronize=True).text)
+    cluster.assert_bodies(goal, made | {"other": extra["other"]})
+
+
 def test_what_makes_no_sense_is_refused(cluster, bucket, goal):
     fill(cluster, bucket, ["a"])
     for value, says in [({}, "which objects"), ({"objnames": []}, "which objects"), ({"objnames": [], "template": ""}, "which objects"),
@@ -140,7 +160,7 @@ def test_what_makes_no_sense_is_refused(cluster, bucket, goal):
         answer = delete_many(cluster, bucket, **value)
         assert answer.status == 400 and says in answer.json()["message"], (value, answer)
     assert cluster.bucket_action("DELETE", bucket, "delete-listrange").status == 400
-    for where, value, code, says in [(bucket, {"template": "a"}, 400, "into itself"), (goal, {"template": "a", "synchronize": True}, 400, "synchronize"),
+    for where, value, code, says in [(bucket, {"template": "a"}, 400, "into itself"), (goal, {"template": "a", "synchronize": True, "prepend": "x"}, 400, "synchronize"),
                                      (goal, {"template": "a", "prefix": "x"}, 400, "prefix"), ("a b", {"template": "a"}, 400, "letters"),
                                      (goal, {"template": "a", "id": "transform"}, 501, "later work")]:
         answer = copy_many(cluster, bucket, where, **value)

@@ -250,6 +250,27 @@ def test_a_copy_follows_what_upstream_has(bucket, s3, rng):
     cluster.assert_bodies("mirror", bodies)
 
 
+def test_a_copy_of_named_objects_follows_what_upstream_has(bucket, s3):
+    cluster, uri, name = bucket
+    for each in ("n-1", "n-2", "n-3"):
+        s3.client.put_object(Bucket=name, Key=each, Body=b"old")
+
+    def copy(**value):
+        order = {"tobck": {"name": "named", "provider": "ais"}, "synchronize": True, **value}
+        finished(cluster, cluster.bucket_action("POST", uri, "copy-listrange", order))
+
+    copy(template="n-{1..3}")
+    cluster.assert_bodies("named", {each: b"old" for each in ("n-1", "n-2", "n-3")})
+    s3.client.delete_object(Bucket=name, Key="n-1")
+    s3.client.put_object(Bucket=name, Key="n-2", Body=b"newer")
+    copy(template="n-{1..3}")
+    cluster.assert_bodies("named", {"n-2": b"newer", "n-3": b"old"})
+    assert not is_stored(cluster, uri, "n-1"), "it is gone upstream, and here"
+    s3.client.delete_object(Bucket=name, Key="n-3")
+    copy(template="n-")
+    cluster.assert_bodies("named", {"n-2": b"newer"})
+
+
 def test_upstream_follows_what_is_here(bucket, s3, rng):
     cluster, uri, name = bucket
     bodies = {f"c/{i}": rng.randbytes(2000 + i) for i in range(12)}

@@ -196,7 +196,8 @@ TEST_CASE("multi-object: a message says which objects", "[api][multi]") {
        {std::pair{R"({"template":"a"})", "tobck"},
         {R"({"template":"a","tobck":{"name":"b","provider":"oc"}})", "later work"},
         {R"({"template":"a","tobck":{"name":"b"},"prefix":"x"})", "prefix"},
-        {R"({"template":"a","tobck":{"name":"b"},"synchronize":true})", "synchronize"}}) {
+        {R"({"template":"a","tobck":{"name":"b"},"synchronize":true,"ext":{"a":"b"}})",
+         "prepend"}}) {
     const auto refused = read(kCopyObjects, text);
     INFO(text);
     REQUIRE(!refused.has_value());
