@@ -14,7 +14,7 @@ struct Event::Waiter {
 };
 
 void Event::ring() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& waiter : waiters_)
     asio::post(waiter->timer.get_executor(), [waiter] {
       waiter->rung = true;
@@ -24,12 +24,12 @@ void Event::ring() {
 
 EventListener::EventListener(Event& event, const asio::any_io_executor& executor)
     : event_(event), waiter_(std::make_shared<Event::Waiter>(executor)) {
-  const std::lock_guard lock(event_.mutex_);
+  const MutexLock lock(event_.mutex_);
   event_.waiters_.push_back(waiter_);
 }
 
 EventListener::~EventListener() {
-  const std::lock_guard lock(event_.mutex_);
+  const MutexLock lock(event_.mutex_);
   std::erase(event_.waiters_, waiter_);
 }
 

@@ -2,12 +2,12 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/async.h"
+#include "common/base/mutex.h"
 
 namespace tarn {
 
@@ -21,8 +21,8 @@ class Event {
  private:
   friend class EventListener;
   struct Waiter;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Waiter>> waiters_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Waiter>> waiters_ TARN_GUARDED_BY(mutex_);
 };
 
 /// Listens to an event from its making on, for a coroutine on the loop of `executor`; nothing that

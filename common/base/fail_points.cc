@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/encoding.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 
 namespace tarn::fail_point {
@@ -36,12 +36,12 @@ class Registry {
   /// Of this hit, in microseconds: 0 three times of four, or when no delays are wanted.
   std::uint64_t delay() {
     if (longest_delay_ == 0) return 0;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::uint64_t dice = dice_();
     return dice % 4 == 0 ? dice / 4 % (longest_delay_ * 1000) : 0;
   }
   void parse(std::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     settings_.clear();
     while (!text.empty()) {
       const auto end = text.find(';');
@@ -66,7 +66,7 @@ class Registry {
   }
   /// Counts a hit of the point; returns its setting if the action is due now.
   std::optional<Setting> due(Id point) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (settings_.empty()) return std::nullopt;
     const auto found = settings_.find(point);
     if (found == settings_.end()) return std::nullopt;
@@ -86,10 +86,10 @@ class Registry {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<Id, Setting> settings_;
+  Mutex mutex_;
+  std::map<Id, Setting> settings_ TARN_GUARDED_BY(mutex_);
   std::uint64_t longest_delay_ = 0;  // milliseconds
-  std::mt19937_64 dice_{static_cast<std::uint64_t>(::getpid())};
+  std::mt19937_64 dice_ TARN_GUARDED_BY(mutex_){static_cast<std::uint64_t>(::getpid())};
 };
 
 Registry& registry() {
@@ -129,12 +129,12 @@ bool is_off(Id safety) {
 }
 
 std::string identity(std::size_t length, std::string_view of) {
-  static std::mutex mutex;
-  static std::map<std::string, unsigned> made;
+  static Mutex mutex;
+  static std::map<std::string, unsigned> made TARN_GUARDED_BY(mutex);
   const char* text = std::getenv("TARN_TEST_IDENTITIES");
   if (text == nullptr) return random_id(length);
   const std::string place(last_two_parts(of));
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const unsigned number = ++made[place];
   std::mt19937_64 dice(id_of(fmt::format("{} {} {}", text, place, number)));
   std::string out;

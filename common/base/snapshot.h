@@ -1,8 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "common/base/mutex.h"
 
 namespace tarn {
 
@@ -16,17 +17,17 @@ class Snapshot {
       : value_(std::move(value)) {}
 
   [[nodiscard]] std::shared_ptr<const T> get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return value_;
   }
   void set(std::shared_ptr<const T> value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     value_.swap(value);  // the old value dies after the lock is released
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const T> value_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const T> value_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn

@@ -1,9 +1,7 @@
 #include "common/http/loops.h"
 
-#include <condition_variable>
 #include <future>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -20,6 +18,7 @@
 #include <sched.h>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "common/obs/log.h"
 
 namespace tarn::http {
@@ -109,27 +108,35 @@ struct TaskGroup::State {
     std::string name;
     std::shared_ptr<asio::cancellation_signal> signal;
   };
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::uint64_t, Entry> tasks;
-  std::uint64_t next = 0;
-  bool closed = false;
-  bool cancelled = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::map<std::uint64_t, Entry> tasks TARN_GUARDED_BY(mutex);
+  std::uint64_t next TARN_GUARDED_BY(mutex) = 0;
+  bool closed TARN_GUARDED_BY(mutex) = false;
+  bool cancelled TARN_GUARDED_BY(mutex) = false;
 
   [[nodiscard]] bool is_cancelled() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return cancelled;
   }
   void ended(std::uint64_t id, const std::exception_ptr& error) {
     const std::string problem = error ? problem_in(error) : "";
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const auto task = tasks.extract(id);
     if (!problem.empty())
       obs::log("task").error("task failed task={} err={}", task.mapped().name, problem);
     changed.notify_all();
   }
-  /// The lock is held.
-  [[nodiscard]] std::string names() const {
+  /// False if tasks still run after so many seconds.
+  [[nodiscard]] bool wait(MutexLock& lock, double seconds) TARN_REQUIRES(mutex) {
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::ceil<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(seconds));
+    while (!tasks.empty())
+      if (!changed.wait_until(lock, until)) return tasks.empty();
+    return true;
+  }
+  [[nodiscard]] std::string names() const TARN_REQUIRES(mutex) {
     std::map<std::string_view, std::size_t> counts;
     for (const auto& [id, task] : tasks) ++counts[task.name];
     std::string out;
@@ -159,7 +166,7 @@ bool TaskGroup::spawn(asio::any_io_executor executor, std::string name, Task<voi
   std::uint64_t id = 0;
   auto signal = std::make_shared<asio::cancellation_signal>();
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (state_->closed) return false;
     id = state_->next++;
     state_->tasks.emplace(id, State::Entry{executor, std::move(name), signal});
@@ -179,14 +186,13 @@ bool TaskGroup::spawn(asio::any_io_executor executor, std::string name, Task<voi
 
 bool TaskGroup::close(double seconds) {
   TARN_CHECK(Loop::current() == nullptr);
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->closed = true;
   state_->cancelled = true;
   for (const auto& [id, entry] : state_->tasks)
     asio::post(entry.executor,
                [signal = entry.signal] { signal->emit(asio::cancellation_type::terminal); });
-  const auto limit = std::chrono::duration<double>(seconds);
-  if (state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); })) return true;
+  if (state_->wait(lock, seconds)) return true;
   const std::string left = state_->names();
   lock.unlock();
   obs::log("task").warn("tasks still run seconds={} tasks={}", seconds, left);
@@ -195,19 +201,18 @@ bool TaskGroup::close(double seconds) {
 
 bool TaskGroup::wait(double seconds) {
   TARN_CHECK(Loop::current() == nullptr);
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->closed = true;
-  const auto limit = std::chrono::duration<double>(seconds);
-  return state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); });
+  return state_->wait(lock, seconds);
 }
 
 std::size_t TaskGroup::running() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->tasks.size();
 }
 
 std::string TaskGroup::names() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->names();
 }
 

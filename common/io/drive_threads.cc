@@ -17,14 +17,16 @@ struct DriveThreads::Waiting {
 
 /// Shared with the threads, so that abandoned ones have something to stand on.
 struct DriveThreads::State {
-  std::mutex mutex;
-  std::condition_variable work_there;
-  std::condition_variable idle;
-  std::deque<Waiting> begun;
-  std::deque<Waiting> fresh;
+  Mutex mutex;
+  ConditionVariable work_there;
+  ConditionVariable idle;
+  std::deque<Waiting> begun TARN_GUARDED_BY(mutex);
+  std::deque<Waiting> fresh TARN_GUARDED_BY(mutex);
 
-  [[nodiscard]] std::size_t waiting() const { return begun.size() + fresh.size(); }
-  std::unique_ptr<Job> next() {
+  [[nodiscard]] std::size_t waiting() const TARN_REQUIRES(mutex) {
+    return begun.size() + fresh.size();
+  }
+  std::unique_ptr<Job> next() TARN_REQUIRES(mutex) {
     // Every fourth may be a new one: uploads without end shall not keep readers out.
     const bool its_turn = ++taken % 4 == 0 && !fresh.empty();
     auto& queue = begun.empty() || its_turn ? fresh : begun;
@@ -33,7 +35,7 @@ struct DriveThreads::State {
     return job;
   }
   /// Takes out what may be refused.
-  std::vector<std::unique_ptr<Job>> refusable() {
+  std::vector<std::unique_ptr<Job>> refusable() TARN_REQUIRES(mutex) {
     std::vector<std::unique_ptr<Job>> out;
     for (auto* queue : {&begun, &fresh}) {
       std::deque<Waiting> kept;
@@ -48,13 +50,13 @@ struct DriveThreads::State {
     }
     return out;
   }
-  std::optional<Error> refusing;
-  std::list<SteadyTime> running;  // since when, the oldest first
-  std::uint64_t completed = 0;
-  std::size_t taken = 0;
-  std::size_t queue_max = 0;
-  std::size_t busy = 0;
-  bool stopping = false;
+  std::optional<Error> refusing TARN_GUARDED_BY(mutex);
+  std::list<SteadyTime> running TARN_GUARDED_BY(mutex);  // since when, the oldest first
+  std::uint64_t completed TARN_GUARDED_BY(mutex) = 0;
+  std::size_t taken TARN_GUARDED_BY(mutex) = 0;
+  std::size_t queue_max TARN_GUARDED_BY(mutex) = 0;
+  std::size_t busy TARN_GUARDED_BY(mutex) = 0;
+  bool stopping TARN_GUARDED_BY(mutex) = false;
 };
 
 DriveThreads::DriveThreads(std::string name, std::size_t threads, std::size_t queue_max)
@@ -73,7 +75,7 @@ DriveThreads::~DriveThreads() { end(); }
 
 void DriveThreads::end() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->stopping = true;
   }
   state_->work_there.notify_all();
@@ -83,9 +85,9 @@ void DriveThreads::end() {
 
 void DriveThreads::serve(const std::shared_ptr<State>& state, const std::string& name) {
   prctl(PR_SET_NAME, name.substr(0, 15).c_str());
-  std::unique_lock lock(state->mutex);
+  MutexLock lock(state->mutex);
   while (true) {
-    state->work_there.wait(lock, [&] { return state->stopping || state->waiting() > 0; });
+    while (!state->stopping && state->waiting() == 0) state->work_there.wait(lock);
     if (state->waiting() == 0) return;
     auto job = state->next();
     ++state->busy;
@@ -103,7 +105,7 @@ void DriveThreads::serve(const std::shared_ptr<State>& state, const std::string&
 }
 
 void DriveThreads::enqueue(std::unique_ptr<Job> job, Order order) {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   std::optional<Error> refused = state_->refusing;
   if (!refused && state_->waiting() >= state_->queue_max)
     refused = {Errc::unavailable, "the drive's queue is full"};
@@ -130,7 +132,7 @@ struct DriveThreads::PostedJob final : Job {
 
 void DriveThreads::post(std::function<void()> work, std::function<void(Error)> refused) {
   auto job = std::make_unique<PostedJob>(std::move(work), std::move(refused));
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   if (state_->refusing && job->may_be_refused()) {
     const Error why = *state_->refusing;
     lock.unlock();
@@ -145,7 +147,7 @@ void DriveThreads::post(std::function<void()> work, std::function<void(Error)> r
 void DriveThreads::refuse(const Error& why) {
   std::vector<std::unique_ptr<Job>> refused;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->refusing = why;
     refused = state_->refusable();
   }
@@ -153,17 +155,17 @@ void DriveThreads::refuse(const Error& why) {
 }
 
 void DriveThreads::accept() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->refusing.reset();
 }
 
 std::size_t DriveThreads::queued() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->waiting() + state_->busy;
 }
 
 double DriveThreads::longest_wait() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const auto now = std::chrono::steady_clock::now();
   std::chrono::duration<double> longest(0);
   for (const auto* queue : {&state_->begun, &state_->fresh})
@@ -172,21 +174,24 @@ double DriveThreads::longest_wait() const {
 }
 
 double DriveThreads::longest_run() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->running.empty()) return 0;
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - state_->running.front())
       .count();
 }
 
 std::uint64_t DriveThreads::completed() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->completed;
 }
 
 bool DriveThreads::drain(double seconds) {
-  std::unique_lock lock(state_->mutex);
-  return state_->idle.wait_for(lock, std::chrono::duration<double>(seconds),
-                               [&] { return state_->waiting() == 0 && state_->busy == 0; });
+  MutexLock lock(state_->mutex);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::ceil<SteadyTime::duration>(
+                                                            std::chrono::duration<double>(seconds));
+  while (state_->waiting() > 0 || state_->busy > 0)
+    if (!state_->idle.wait_until(lock, until)) return state_->waiting() == 0 && state_->busy == 0;
+  return true;
 }
 
 void DriveThreads::abandon() {

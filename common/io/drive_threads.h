@@ -1,11 +1,9 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +16,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 
 namespace tarn::io {
 
@@ -70,7 +69,7 @@ class DriveThreads {
                 own(std::move(result));
               });
             };
-            const std::lock_guard lock(state->mutex);
+            const MutexLock lock(state->mutex);
             if (state->result) {
               resume(std::move(*state->result));
             } else {
@@ -84,9 +83,9 @@ class DriveThreads {
    private:
     friend class DriveThreads;
     struct State {
-      std::mutex mutex;
-      std::optional<R> result;
-      std::function<void(R)> waiter;
+      Mutex mutex;
+      std::optional<R> result TARN_GUARDED_BY(mutex);
+      std::function<void(R)> waiter TARN_GUARDED_BY(mutex);
     };
     std::shared_ptr<State> state_;
   };
@@ -97,7 +96,7 @@ class DriveThreads {
     Pending<R> pending;
     pending.state_ = std::make_shared<typename Pending<R>::State>();
     auto finish = [state = pending.state_](R result) {
-      const std::lock_guard lock(state->mutex);
+      const MutexLock lock(state->mutex);
       if (state->waiter) {
         std::exchange(state->waiter, nullptr)(std::move(result));
       } else {

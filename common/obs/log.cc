@@ -4,25 +4,25 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/base_sink-inl.h>  // for a mutex that spdlog has not compiled it for
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "common/base/encoding.h"
+#include "common/base/mutex.h"
 
 namespace tarn::obs {
 namespace {
 
 /// Keeps the last lines in memory, so that a node can show its log whatever stderr leads to.
-class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
+class TailSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   LogTail text(spdlog::level::level_enum least, std::uint64_t offset) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     LogTail out;
     out.begin = end_;
     std::uint64_t at = end_ - kept_;
@@ -37,13 +37,13 @@ class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   void forget() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lines_.clear();
     kept_ = 0;
   }
 
  protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
+  void sink_it_(const spdlog::details::log_msg& message) override TARN_REQUIRES(mutex_) {
     spdlog::memory_buf_t formatted;
     formatter_->format(message, formatted);
     lines_.push_back({message.level, fmt::to_string(formatted)});
@@ -58,9 +58,9 @@ class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
     spdlog::level::level_enum level;
     std::string text;
   };
-  std::deque<Line> lines_;
-  std::size_t kept_ = 0;
-  std::uint64_t end_ = 0;
+  std::deque<Line> lines_ TARN_GUARDED_BY(mutex_);
+  std::size_t kept_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t end_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 /// The text of a message on one line, whatever names it holds.
@@ -85,11 +85,12 @@ std::unique_ptr<spdlog::formatter> line_formatter() {
 }
 
 struct Loggers {
-  std::mutex mutex;
+  Mutex mutex;
   std::shared_ptr<TailSink> tail = std::make_shared<TailSink>();
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  std::map<std::string, std::shared_ptr<spdlog::logger>, std::less<>> by_module;
-  spdlog::level::level_enum level = spdlog::level::info;
+  std::map<std::string, std::shared_ptr<spdlog::logger>, std::less<>> by_module
+      TARN_GUARDED_BY(mutex);
+  spdlog::level::level_enum level TARN_GUARDED_BY(mutex) = spdlog::level::info;
 };
 
 Loggers& loggers() {
@@ -101,7 +102,7 @@ Loggers& loggers() {
 
 spdlog::logger& log(std::string_view module) {
   Loggers& all = loggers();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   auto found = all.by_module.find(module);
   if (found == all.by_module.end()) {
     auto logger = std::make_shared<spdlog::logger>(std::string(module),
@@ -120,7 +121,7 @@ Status set_log_level(std::string_view level) {
     return fail(Errc::invalid_argument,
                 "log level '{}' is none of trace, debug, info, warn, error, off", level);
   Loggers& all = loggers();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.level = parsed;
   for (auto& [name, logger] : all.by_module) logger->set_level(parsed);
   return {};
@@ -128,7 +129,7 @@ Status set_log_level(std::string_view level) {
 
 std::string log_level() {
   Loggers& all = loggers();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   switch (all.level) {
     case spdlog::level::warn: return "warn";
     case spdlog::level::err: return "error";

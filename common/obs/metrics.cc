@@ -27,13 +27,14 @@ prometheus::Histogram& Metrics::histogram(const std::string& name, const std::st
 }
 
 void Metrics::before_scrape(std::function<void()> refresh) {
+  const MutexLock lock(refresh_mutex_);
   refresh_.push_back(std::move(refresh));
 }
 
 std::string Metrics::text() {
   {
     // Some add to a counter what came since the last time: two at once would add it twice.
-    const std::lock_guard lock(refresh_mutex_);
+    const MutexLock lock(refresh_mutex_);
     for (const auto& refresh : refresh_) refresh();
   }
   return prometheus::TextSerializer().Serialize(registry_->Collect());

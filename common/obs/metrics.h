@@ -3,7 +3,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <prometheus/counter.h>
@@ -11,6 +10,8 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+
+#include "common/base/mutex.h"
 
 namespace tarn::obs {
 
@@ -28,8 +29,8 @@ class Metrics {
   [[nodiscard]] prometheus::Histogram& histogram(
       const std::string& name, const std::string& help, const Labels& labels,
       const prometheus::Histogram::BucketBoundaries& bounds);
-  /// Called before each text(), to bring gauges up to date; by one thread at a time. Not while
-  /// text() may run.
+  /// Called before each text(), to bring gauges up to date; by one thread at a time. Thread-safe,
+  /// but not within such a call.
   void before_scrape(std::function<void()> refresh);
   /// Everything in Prometheus' text format 0.0.4. Thread-safe.
   [[nodiscard]] std::string text();
@@ -38,8 +39,8 @@ class Metrics {
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
-  std::vector<std::function<void()>> refresh_;
-  std::mutex refresh_mutex_;  ///< held while they run
+  std::vector<std::function<void()>> refresh_ TARN_GUARDED_BY(refresh_mutex_);
+  Mutex refresh_mutex_;  ///< held while they run
 };
 
 }  // namespace tarn::obs

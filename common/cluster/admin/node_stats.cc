@@ -60,7 +60,7 @@ NodeStats::NodeStats(obs::Metrics& metrics, Role role, const std::string& node)
 }
 
 void NodeStats::watch_disks(std::set<std::string> disks) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watched_ = std::move(disks);
   disks_last_ = obs::read_disks();
 }
@@ -99,7 +99,7 @@ void NodeStats::count(Operation operation, unsigned status, std::uint64_t bytes,
 }
 
 void NodeStats::reset(bool errors_only) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < kOperations; ++i) {
     zero_[i].errors = counters_[i].errors;
     if (errors_only) continue;
@@ -113,7 +113,7 @@ void NodeStats::tick() {
   const auto now = std::chrono::steady_clock::now();
   const auto cpu = obs::read_cpu();
   const auto process = obs::read_process();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const double seconds = std::chrono::duration<double>(now - ticked_).count();
   if (seconds <= 0) return;
   ticked_ = now;
@@ -136,7 +136,6 @@ void NodeStats::tick() {
   tick_disks(seconds);
 }
 
-/// Under the mutex.
 void NodeStats::tick_disks(double seconds) {
   const auto now = obs::read_disks();
   for (const std::string& disk : watched_) {
@@ -161,7 +160,7 @@ void NodeStats::tick_disks(double seconds) {
 }
 
 json NodeStats::tracker(std::chrono::nanoseconds uptime) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   json out = json::object();
   const auto put = [&](const std::string& name, std::uint64_t value) {
     if (value != 0) out[name] = value;
@@ -194,7 +193,7 @@ json NodeStats::tracker(std::chrono::nanoseconds uptime) const {
 }
 
 json NodeStats::kinds() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   json out = json::object();
   for (std::size_t i = 0; i < kOperations; ++i) {
     const std::string word(kWords[i]);
@@ -217,7 +216,7 @@ json NodeStats::kinds() const {
 }
 
 json NodeStats::disks() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   json out = json::object();
   for (const auto& [disk, rates] : disk_rates_)
     out[disk] = {{"RBps", rates.read_bps},
@@ -229,7 +228,7 @@ json NodeStats::disks() const {
 }
 
 NodeStats::Cpu NodeStats::cpu() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cpu_;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/base/mutex.h"
 #include "common/cluster/state/state.h"
 #include "common/http/server.h"
 #include "common/obs/metrics.h"
@@ -91,23 +91,27 @@ class NodeStats {
   };
   [[nodiscard]] bool has_sizes(Operation operation) const;
   void export_to(obs::Metrics& metrics, const std::string& node);
-  void tick_disks(double seconds);
+  void tick_disks(double seconds) TARN_REQUIRES(mutex_);
 
   Role role_;
   std::array<Counters, kOperations> counters_;
 
-  mutable std::mutex mutex_;  // guards what follows: samples, taken and read a few times a minute
-  std::array<Sample, kOperations> zero_{};  ///< the counters at the last reset()
-  std::array<Sample, kOperations> last_{};
-  std::array<Sample, kOperations> interval_{};  ///< what the last whole interval brought
-  double interval_seconds_ = 0;
-  std::chrono::steady_clock::time_point ticked_ = std::chrono::steady_clock::now();
-  obs::CpuTicks cpu_last_;
-  obs::Process process_last_;
-  Cpu cpu_;
-  std::set<std::string> watched_;
-  std::map<std::string, obs::DiskCounters> disks_last_;
-  std::map<std::string, DiskRates> disk_rates_;
+  // Samples, taken and read a few times a minute.
+  mutable Mutex mutex_;
+  /// Counters at the last reset().
+  std::array<Sample, kOperations> zero_ TARN_GUARDED_BY(mutex_){};
+  std::array<Sample, kOperations> last_ TARN_GUARDED_BY(mutex_){};
+  /// Counts of the last whole interval.
+  std::array<Sample, kOperations> interval_ TARN_GUARDED_BY(mutex_){};
+  double interval_seconds_ TARN_GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point ticked_ TARN_GUARDED_BY(mutex_) =
+      std::chrono::steady_clock::now();
+  obs::CpuTicks cpu_last_ TARN_GUARDED_BY(mutex_);
+  obs::Process process_last_ TARN_GUARDED_BY(mutex_);
+  Cpu cpu_ TARN_GUARDED_BY(mutex_);
+  std::set<std::string> watched_ TARN_GUARDED_BY(mutex_);
+  std::map<std::string, obs::DiskCounters> disks_last_ TARN_GUARDED_BY(mutex_);
+  std::map<std::string, DiskRates> disk_rates_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::cluster

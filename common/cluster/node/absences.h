@@ -1,11 +1,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace tarn::cluster {
 
@@ -14,18 +14,18 @@ namespace tarn::cluster {
 class Absences {
  public:
   void learn(std::map<std::string, BootTime> since) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     since_ = std::move(since);
   }
   /// Ids of targets, with when each was first seen without a lease.
   [[nodiscard]] std::map<std::string, BootTime> since() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return since_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, BootTime> since_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, BootTime> since_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::cluster

@@ -1,7 +1,6 @@
 #include "common/cluster/node/membership.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/node/node_entry.h"
@@ -94,9 +94,9 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   BootTime answered{};       // when the last of the renewals was sent that were answered
   std::set<Errc> warned;     // kinds of failure that the log has since the last renewal
 
-  std::mutex mutex;  // guards the next
-  Error refusal;     // of come_back()
-  Event news;        // there is something to say
+  Mutex mutex;
+  Error refusal TARN_GUARDED_BY(mutex);  // of come_back()
+  Event news;                            // there is something to say
 };
 
 LiveRecord Membership::Impl::acknowledged() const {
@@ -293,7 +293,7 @@ Task<Status> Membership::Impl::take_lease() {
 
 void Membership::Impl::note_failure(const Error& error) {
   if (returning && is_final(error.code)) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     refusal = error;
     returning = false;
   }
@@ -376,7 +376,7 @@ Task<Status> Membership::come_back() {
       co_return Status();
     }
     if (!impl->returning) {
-      const std::lock_guard lock(impl->mutex);
+      const MutexLock lock(impl->mutex);
       co_return fail(impl->refusal);
     }
     timer.expires_after(20ms);

@@ -30,21 +30,21 @@ Status NodeConfig::load() {
   const json read = json::parse(text, nullptr, false);
   if (!read.is_object())
     return fail(Errc::corrupt, "{}/config.json is no JSON object", directory_.string());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   own_ = stored_values(read);
   put_in_force();
   return {};
 }
 
 void NodeConfig::take(const ClusterConfig& config) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (config.version <= cluster_.version) return;
   cluster_ = config;
   put_in_force();
 }
 
 Status NodeConfig::set(const ConfigChange& change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TRY_OK(check_for_one_node(change.values));
   TRY(auto checked, checked_config(change.values));
   TRY_OK(with_config(values_locked(), checked));  // together with what holds besides
@@ -65,7 +65,7 @@ Status NodeConfig::set(const ConfigChange& change) {
 }
 
 Status NodeConfig::reset() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!own_.empty()) TRY_OK(save_node_text(directory_, kFile, "{}\n"));
   own_.clear();
   transient_.clear();
@@ -74,7 +74,7 @@ Status NodeConfig::reset() {
 }
 
 ConfigValues NodeConfig::values() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return values_locked();
 }
 

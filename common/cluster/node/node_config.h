@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/cluster/state/cluster_config.h"
 
 namespace tarn::cluster {
@@ -37,17 +37,17 @@ class NodeConfig {
   [[nodiscard]] ConfigValues values() const;
 
  private:
-  [[nodiscard]] ConfigValues values_locked() const;
-  void put_in_force();
+  [[nodiscard]] ConfigValues values_locked() const TARN_REQUIRES(mutex_);
+  void put_in_force() TARN_REQUIRES(mutex_);
 
   const std::filesystem::path directory_;
   const std::map<std::string, std::string> started_;
   std::map<std::string, std::function<void(const std::string&)>> actions_;
-  mutable std::mutex mutex_;  // guards what follows, and that actions come in the right order
-  ClusterConfig cluster_;
-  ConfigValues own_;
-  ConfigValues transient_;
-  std::map<std::string, std::string> in_force_;
+  mutable Mutex mutex_;  // held also while actions are called, so that they come in order
+  ClusterConfig cluster_ TARN_GUARDED_BY(mutex_);
+  ConfigValues own_ TARN_GUARDED_BY(mutex_);
+  ConfigValues transient_ TARN_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> in_force_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::cluster

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,6 +10,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
@@ -86,7 +86,7 @@ struct ClusterView::Impl {
   /// Takes what was read or watched; `asked` was our ordinal() when we asked.
   Status install(const RangeResult& all, Revision asked);
   Status install(const WatchBatch& batch);
-  Status publish();
+  Status publish() TARN_REQUIRES(mutex);
   /// The store has just answered.
   void touch() { contact = clock.boot_time().count(); }
   void notify();
@@ -97,13 +97,13 @@ struct ClusterView::Impl {
   std::atomic<std::int64_t> contact;
   Snapshot<ClusterState> state;
   using Listener = std::function<void(const ClusterState&, const ClusterState&)>;
-  std::mutex listeners_mutex;  // guards the next: listeners may come while the follower runs
-  std::vector<Listener> listeners;
+  Mutex listeners_mutex;  // listeners may come while the follower runs
+  std::vector<Listener> listeners TARN_GUARDED_BY(listeners_mutex);
   Event changed;
   std::shared_ptr<const ClusterState> notified = state.get();  // the follower's
 
-  std::mutex mutex;  // guards builder and the order of state
-  StateBuilder builder;
+  Mutex mutex;  // held also while `state` is set, so that newer ones come later
+  StateBuilder builder TARN_GUARDED_BY(mutex);
 };
 
 Status ClusterView::Impl::publish() {
@@ -113,14 +113,14 @@ Status ClusterView::Impl::publish() {
 }
 
 Revision ClusterView::Impl::ordinal() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return builder.ordinal();
 }
 
 /// A store that has lost its data, or was put back to an older state, is refused: nothing that it
 /// says is acted on, and it counts as out of reach.
 Status ClusterView::Impl::install(const RangeResult& all, Revision asked) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   StateBuilder read;
   read.reset(all);
   if (read.ordinal() < asked) return fail(went_back(read.ordinal(), asked));
@@ -135,7 +135,7 @@ Status ClusterView::Impl::install(const RangeResult& all, Revision asked) {
 }
 
 Status ClusterView::Impl::install(const WatchBatch& batch) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   // A range on another loop may have been faster: what it brought holds these events already.
   if (batch.revision <= builder.revision()) return {};
   builder.apply(batch);
@@ -148,7 +148,7 @@ void ClusterView::Impl::notify() {
   const auto before = std::exchange(notified, now);
   std::vector<Listener> all;
   {
-    const std::lock_guard lock(listeners_mutex);
+    const MutexLock lock(listeners_mutex);
     all = listeners;
   }
   for (const auto& listener : all) listener(*before, *now);
@@ -203,7 +203,7 @@ Task<Status> ClusterView::Impl::follow_once() {
   notify();
   Revision from = 0;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     from = builder.revision() + 1;
   }
   // A cancellation that came before the two are joined would reach neither of them.
@@ -271,7 +271,7 @@ Event& ClusterView::changed() const { return impl_->changed; }
 
 void ClusterView::on_change(
     std::function<void(const ClusterState&, const ClusterState&)> listener) {
-  const std::lock_guard lock(impl_->listeners_mutex);
+  const MutexLock lock(impl_->listeners_mutex);
   impl_->listeners.push_back(std::move(listener));
 }
 

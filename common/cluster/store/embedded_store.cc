@@ -1,11 +1,9 @@
 #include "common/cluster/store/embedded_store.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <limits>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -13,6 +11,7 @@
 #include <boost/asio/experimental/concurrent_channel.hpp>
 
 #include "common/base/completion.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/store/meta_database.h"
@@ -38,7 +37,7 @@ constexpr std::chrono::seconds kLeaseMax{24 * 3600};
 /// Shared with the coroutines of watches, so that a store that stops can still say so to them.
 ///
 /// Changes are decided and applied by one thread only, so what it plans stays true while it writes
-/// without the mutex. `mutex` guards all members below it.
+/// without the mutex.
 struct EmbeddedStore::Core {
   Core(std::filesystem::path where, Clock& time, std::unique_ptr<MetaDatabase> opened)
       : directory(std::move(where)), clock(time), database(std::move(opened)) {
@@ -60,20 +59,20 @@ struct EmbeddedStore::Core {
   void end_expired_leases();
   /// Loads the database again after a write that failed. On the thread.
   Status reopen();
-  void wake_watches();
+  void wake_watches() TARN_REQUIRES(mutex);
 
   const std::filesystem::path directory;
   Clock& clock;
   std::unique_ptr<MetaDatabase> database;  // the thread's; none while it cannot be opened
   std::chrono::steady_clock::time_point next_reopen{};
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  MetaModel model;
-  std::deque<std::function<void()>> queue;
-  std::list<std::shared_ptr<Wake>> watches;
-  bool stopping = false;
-  bool watches_ended = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  MetaModel model TARN_GUARDED_BY(mutex);
+  std::deque<std::function<void()>> queue TARN_GUARDED_BY(mutex);
+  std::list<std::shared_ptr<Wake>> watches TARN_GUARDED_BY(mutex);
+  bool stopping TARN_GUARDED_BY(mutex) = false;
+  bool watches_ended TARN_GUARDED_BY(mutex) = false;
 };
 
 struct EmbeddedStore::Impl {
@@ -82,12 +81,13 @@ struct EmbeddedStore::Impl {
 };
 
 void EmbeddedStore::Core::run() {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   while (!stopping) {
     if (queue.empty()) {
       if (const auto deadline = model.next_deadline()) {
         const auto left = std::max(*deadline - clock.boot_time(), BootTime(0));
-        changed.wait_for(lock, std::min<BootTime>(left, kLeasePoll));
+        changed.wait_until(lock,
+                           std::chrono::steady_clock::now() + std::min<BootTime>(left, kLeasePoll));
       } else {
         changed.wait(lock);
       }
@@ -109,14 +109,14 @@ void EmbeddedStore::Core::run() {
 }
 
 void EmbeddedStore::Core::stop() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   stopping = true;
   changed.notify_all();
   wake_watches();
 }
 
 bool EmbeddedStore::Core::submit(std::function<void()> job) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (stopping || queue.size() >= kQueueMax) return false;
   queue.push_back(std::move(job));
   changed.notify_all();
@@ -126,20 +126,20 @@ bool EmbeddedStore::Core::submit(std::function<void()> job) {
 template <class Plan>
 Result<Revision> EmbeddedStore::Core::change(Plan plan) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (stopping) return fail(Errc::unavailable, "the embedded meta store is closing");
   }
   if (!database) TRY_OK(reopen());
   Change planned;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     TRY(auto decided, plan(std::as_const(model)));
     if (!decided) return fail(Errc::precondition_failed, "a comparison does not hold");
     if (decided->empty()) return model.revision();
     planned = std::move(*decided);
   }
   TRY_OK(make_durable(planned));
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   model.apply(planned, clock.boot_time());
   wake_watches();
   return planned.revision;
@@ -173,7 +173,7 @@ Status EmbeddedStore::Core::reopen() {
   database = std::move(*opened);
   auto contents = database->take_contents();
   obs::log("meta").info("reopened dir={} revision={}", directory.string(), contents.revision);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   model =
       MetaModel(contents.revision, std::move(contents.items), contents.leases, clock.boot_time());
   wake_watches();
@@ -183,7 +183,7 @@ Status EmbeddedStore::Core::reopen() {
 void EmbeddedStore::Core::end_expired_leases() {
   std::vector<LeaseId> expired;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     expired = model.expired(clock.boot_time());
   }
   if (expired.empty()) return;
@@ -207,7 +207,7 @@ EmbeddedStore::~EmbeddedStore() {
 }
 
 void EmbeddedStore::end_watches() {
-  const std::lock_guard lock(impl_->core->mutex);
+  const MutexLock lock(impl_->core->mutex);
   impl_->core->watches_ended = true;
   impl_->core->wake_watches();
 }
@@ -232,7 +232,7 @@ Task<Result<T>> EmbeddedStore::on_thread(Work work) {
 }
 
 Task<Result<RangeResult>> EmbeddedStore::range(RangeRequest request) {
-  const std::lock_guard lock(impl_->core->mutex);
+  const MutexLock lock(impl_->core->mutex);
   co_return impl_->core->model.range(request);
 }
 
@@ -242,7 +242,7 @@ Task<Result<TransactionResult>> EmbeddedStore::commit(Transaction transaction) {
     const auto done = core->change([&](const MetaModel& now) { return now.plan(transaction); });
     if (done) return TransactionResult{true, *done};
     if (done.error().code != Errc::precondition_failed) return fail(done.error());
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     return TransactionResult{false, core->model.revision()};
   };
   co_return co_await on_thread<TransactionResult>(work);
@@ -263,7 +263,7 @@ Task<Result<LeaseId>> EmbeddedStore::grant(std::chrono::seconds ttl) {
 }
 
 Task<Result<std::chrono::seconds>> EmbeddedStore::keep_alive(LeaseId lease) {
-  const std::lock_guard lock(impl_->core->mutex);
+  const MutexLock lock(impl_->core->mutex);
   co_return impl_->core->model.keep_alive(lease, impl_->core->clock.boot_time());
 }
 
@@ -280,7 +280,7 @@ Task<Status> EmbeddedStore::revoke(LeaseId lease) {
 }
 
 Task<Result<LeaseState>> EmbeddedStore::time_to_live(LeaseId lease) {
-  const std::lock_guard lock(impl_->core->mutex);
+  const MutexLock lock(impl_->core->mutex);
   co_return impl_->core->model.time_to_live(lease, impl_->core->clock.boot_time());
 }
 
@@ -289,18 +289,18 @@ Task<Status> EmbeddedStore::watch(std::string prefix, Revision from,
   const auto core = impl_->core;
   const auto wake = std::make_shared<Wake>(co_await asio::this_coro::executor, 1);
   {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     if (from == 0) from = core->model.revision() + 1;
     core->watches.push_back(wake);
   }
   const std::shared_ptr<void> registered(nullptr, [core, wake](void*) {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     core->watches.remove(wake);
   });
   for (;;) {
     Result<WatchBatch> batch;
     {
-      const std::lock_guard lock(core->mutex);
+      const MutexLock lock(core->mutex);
       if (core->stopping || core->watches_ended)
         co_return fail(Errc::unavailable, "the embedded meta store is closing");
       batch = core->model.changes(prefix, from);
