@@ -95,9 +95,10 @@ Result<std::shared_ptr<const Code>> Code::of(std::size_t k, std::size_t m) {
                 "no code has {} data and {} parity slices: want at least one of each, and {} "
                 "together at most",
                 k, m, kPiecesMax);
-  static std::mutex mutex;
-  static std::array<std::array<std::shared_ptr<const Code>, kPiecesMax>, kPiecesMax> codes;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::array<std::array<std::shared_ptr<const Code>, kPiecesMax>, kPiecesMax> codes
+      TARN_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   auto& code = codes[k][m];
   if (!code) code.reset(new Code(k, m));
   return code;
@@ -130,7 +131,7 @@ Result<std::shared_ptr<const Recipe>> Code::recipe(PieceSet present, PieceSet wa
   if (sources.size() < k_)
     return fail(Errc::unavailable, "{} slices are there, {} are needed", sources.size(), k_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(lately_.begin(), lately_.end(), [&](const auto& recipe) {
       return recipe->sources() == sources && recipe->outputs() == wanted;
     });
@@ -140,7 +141,7 @@ Result<std::shared_ptr<const Recipe>> Code::recipe(PieceSet present, PieceSet wa
     }
   }
   auto made = solve(sources, wanted);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (lately_.size() == kRecipesMax) lately_.pop_back();
   lately_.insert(lately_.begin(), made);
   return made;

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "ec/pieces.h"
 
 namespace tarn::ec {
@@ -69,8 +69,9 @@ class Code {
   std::size_t m_;
   std::vector<std::uint8_t> matrix_;  // k + m rows of k; the first k are the identity
   std::shared_ptr<const Recipe> encoding_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const Recipe>> lately_;  // the latest first
+  mutable Mutex mutex_;
+  // The latest first.
+  mutable std::vector<std::shared_ptr<const Recipe>> lately_ TARN_GUARDED_BY(mutex_);
 };
 
 /// The slices that a reader of `wanted` should read: these, when all of them are `alive`, else k of
