@@ -44,7 +44,7 @@ void AccessTimes::set_drive_bytes(std::uint64_t bytes) {
 }
 
 AccessTimes::Slot* AccessTimes::make_slots() {
-  const std::lock_guard lock(making_);
+  const MutexLock lock(making_);
   if (!own_slots_) {
     own_slots_ = std::make_unique<Slot[]>(count_);  // NOLINT(modernize-avoid-c-arrays)
     slots_.store(own_slots_.get(), std::memory_order_release);

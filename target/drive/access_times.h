@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -53,8 +53,9 @@ class AccessTimes {
 
   std::size_t count_ = kSlotsMin;  // a power of two
   std::uint32_t since_;
-  std::mutex making_;                  // guards the next
-  std::unique_ptr<Slot[]> own_slots_;  // NOLINT(modernize-avoid-c-arrays): of atomics
+  Mutex making_;
+  // NOLINTNEXTLINE(modernize-avoid-c-arrays): of atomics
+  std::unique_ptr<Slot[]> own_slots_ TARN_GUARDED_BY(making_);
   std::atomic<Slot*> slots_{nullptr};
   std::atomic<bool> changed_{false};
 };

@@ -109,8 +109,11 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   std::unique_ptr<Drive> drive(
       new Drive(std::move(options), std::move(files), std::move(index), kind, turns));
   drive->recovery_ = *report;
-  drive->directory_ = report->last_directory;
-  drive->files_in_directory_ = report->files_in_last_directory;
+  {
+    const MutexLock lock(drive->directory_mutex_);
+    drive->directory_ = report->last_directory;
+    drive->files_in_directory_ = report->files_in_last_directory;
+  }
   drive->overflow_.set(may_hold_foreign);
   if (may_hold_foreign != (foreign == "1")) {
     IndexBatch batch;
@@ -196,7 +199,7 @@ Status Drive::close(double seconds) {
                 options_.path, uploads(), open_objects());
   Error why{Errc::unavailable, fmt::format("drive {} was detached", options_.path)};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (out_.empty()) out_ = "it was detached";
   }
   turns_->refuse(why);
@@ -246,13 +249,13 @@ void Drive::forget_bucket_now(BucketId bucket) {
 }
 
 bool Drive::is_forgotten(BucketId bucket) {
-  const std::lock_guard lock(forgotten_mutex_);
+  const MutexLock lock(forgotten_mutex_);
   return forgotten_.contains(bucket);
 }
 
 void Drive::forget_bucket(BucketId bucket) {
   {
-    const std::lock_guard lock(forgotten_mutex_);
+    const MutexLock lock(forgotten_mutex_);
     forgotten_.insert(bucket);
   }
   threads_->post([this, bucket] { forget_bucket_now(bucket); });
@@ -260,14 +263,14 @@ void Drive::forget_bucket(BucketId bucket) {
 
 void Drive::save_cluster_state(std::function<std::string()> json) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cluster_state_ = std::move(json);
   }
   threads_->post([this] {
-    const std::lock_guard one_writer(cluster_file_mutex_);
+    const MutexLock one_writer(cluster_file_mutex_);
     std::function<std::string()> newest;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       newest = std::exchange(cluster_state_, nullptr);
     }
     if (!newest || !usable()) return;  // another thread has written something newer
@@ -289,7 +292,7 @@ void Drive::load_access_times() {
 void Drive::save_access_times() {
   if (!access_times_.has_changed()) return;
   threads_->post([this] {
-    const std::lock_guard one_writer(access_file_mutex_);
+    const MutexLock one_writer(access_file_mutex_);
     if (!access_times_.has_changed() || !usable()) return;
     if (const Status saved = files_->write_file(kAccessFile, access_times_.encode()); !saved)
       drive_log().warn("access times not written drive={} err={}", options_.path,

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -21,6 +19,7 @@
 #include "common/base/error.h"
 #include "common/base/event.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/cluster/state/state.h"
 #include "common/io/drive_kind.h"
 #include "common/io/drive_threads.h"
@@ -426,7 +425,10 @@ class Drive {
   Status write_durably(const std::vector<Written>& files);
   void sync_later(int fd, const io::FileName& name, Publication publication);
   void sync_waiting();
-  Status sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock);
+  void sync_begins(std::span<const Unsynced> files) TARN_REQUIRES(unsynced_mutex_);
+  void sync_ends(std::span<const Unsynced> files) TARN_REQUIRES(unsynced_mutex_);
+  /// Between the two, without the mutex: the drive works meanwhile.
+  Status sync_some(std::span<const Unsynced> files) TARN_EXCLUDES(unsynced_mutex_);
   /// As a whole: when one of the files fails none of them counts as synced.
   Status sync_now(std::span<const Unsynced> files);
   /// Returns when nothing of `file` waits for its sync any more: that would bring back the
@@ -471,8 +473,8 @@ class Drive {
   Status sync_directory(const std::string& path);
   [[nodiscard]] std::optional<HangWatch::Progress::Disk> disk_progress() const;
   [[nodiscard]] Status not_taken_out() const;
-  [[nodiscard]] DriveState state_now() const;
-  [[nodiscard]] bool has_failed_lately() const;
+  [[nodiscard]] DriveState state_now() const TARN_REQUIRES(mutex_);
+  [[nodiscard]] bool has_failed_lately() const TARN_REQUIRES(mutex_);
   void hang();
   void try_again();
   void note_write_error(const Error& error);
@@ -495,49 +497,52 @@ class Drive {
   AccessTimes access_times_;
   HangWatch hang_watch_{options_.hang_after};  // of watch()
   std::atomic<bool> trying_{false};            // whether it answers again
-  std::mutex position_mutex_;                  // guards where the last read ended
-  io::FileName last_file_;
-  std::uint64_t last_offset_ = 0;
+  Mutex position_mutex_;
+  io::FileName last_file_ TARN_GUARDED_BY(position_mutex_);  // the last read ended here
+  std::uint64_t last_offset_ TARN_GUARDED_BY(position_mutex_) = 0;
 
-  std::mutex work_files_mutex_;        // guards the next
-  std::set<io::FileName> work_files_;  // from before they are made until they are published or gone
+  // Files from before they are made until they are published or gone.
+  Mutex work_files_mutex_;
+  std::set<io::FileName> work_files_ TARN_GUARDED_BY(work_files_mutex_);
 
-  std::mutex identity_mutex_;  // one writer of drive.json
+  Mutex identity_mutex_;  // one writer of drive.json
   std::atomic<bool> format_raised_{false};
 
-  std::mutex forgotten_mutex_;  // guards the next
-  std::set<BucketId> forgotten_;
+  Mutex forgotten_mutex_;
+  std::set<BucketId> forgotten_ TARN_GUARDED_BY(forgotten_mutex_);
 
-  std::mutex unsynced_mutex_;  // guards the next four
-  std::condition_variable synced_;
-  std::set<io::FileName> being_synced_;
-  std::deque<Unsynced> unsynced_;
-  std::uint64_t unsynced_bytes_ = 0;
-  std::size_t syncing_ = 0;  // threads at it
+  Mutex unsynced_mutex_;
+  ConditionVariable synced_;
+  std::set<io::FileName> being_synced_ TARN_GUARDED_BY(unsynced_mutex_);
+  std::deque<Unsynced> unsynced_ TARN_GUARDED_BY(unsynced_mutex_);
+  std::uint64_t unsynced_bytes_ TARN_GUARDED_BY(unsynced_mutex_) = 0;
+  std::size_t syncing_ TARN_GUARDED_BY(unsynced_mutex_) = 0;  // threads at it
 
-  std::mutex cluster_file_mutex_;    // one writer of cluster.json
-  std::mutex access_file_mutex_;     // one writer of kAccessFile
-  std::mutex patched_mutex_;         // guards patched_; held while a note is made
-  std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
-  mutable std::mutex mutex_;         // guards what follows
-  std::function<std::string()>
-      cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;    // why the drive is out; empty while it is in
-  bool vanished_ = false;
-  std::shared_ptr<Event> health_changed_;
-  std::string hangs_;  // why it is out until it answers; empty while it does
-  io::Space space_;
-  std::deque<BootTime> write_errors_;  // of the last minute
+  Mutex cluster_file_mutex_;  // one writer of cluster.json
+  Mutex access_file_mutex_;   // one writer of kAccessFile
+  // Directories that are known to be noted in kPatchedDirectory.
+  Mutex patched_mutex_;  // held while a note is made
+  std::set<std::uint32_t> patched_ TARN_GUARDED_BY(patched_mutex_);
+
+  mutable Mutex mutex_;
+  // State for .tarn/cluster.json; empty when it has been written.
+  std::function<std::string()> cluster_state_ TARN_GUARDED_BY(mutex_);
+  std::string out_ TARN_GUARDED_BY(mutex_);  // why the drive is out; empty while it is in
+  bool vanished_ TARN_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Event> health_changed_ TARN_GUARDED_BY(mutex_);
+  std::string hangs_ TARN_GUARDED_BY(mutex_);  // why it is out; empty while it answers
+  io::Space space_ TARN_GUARDED_BY(mutex_);
+  std::deque<BootTime> write_errors_ TARN_GUARDED_BY(mutex_);  // of the last minute
 
   // Apart from the one above, which event loops take: this one is held while the drive works.
-  std::mutex directory_mutex_;  // guards what follows
-  std::uint32_t directory_ = 0;
-  std::uint32_t files_in_directory_ = 0;
-  std::uint64_t next_id_;
+  Mutex directory_mutex_;
+  std::uint32_t directory_ TARN_GUARDED_BY(directory_mutex_) = 0;
+  std::uint32_t files_in_directory_ TARN_GUARDED_BY(directory_mutex_) = 0;
+  std::uint64_t next_id_ TARN_GUARDED_BY(directory_mutex_);
 
   std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
 
-  SpaceLimits space_limits_;  // guarded by mutex_
+  SpaceLimits space_limits_ TARN_GUARDED_BY(mutex_);
   // Values that the threads still change while they end: these need no destructor.
   std::atomic<bool> disabled_{false};
   std::atomic<bool> closing_{false};

@@ -18,12 +18,12 @@ constexpr std::uint64_t kLoadSlice = 10'000;
 }  // namespace
 
 bool Drive::is_work_file(const io::FileName& file) {
-  const std::lock_guard lock(work_files_mutex_);
+  const MutexLock lock(work_files_mutex_);
   return work_files_.contains(file);
 }
 
 void Drive::forget_work_file(const io::FileName& file) {
-  const std::lock_guard lock(work_files_mutex_);
+  const MutexLock lock(work_files_mutex_);
   work_files_.erase(file);
 }
 

@@ -12,7 +12,7 @@ namespace tarn::target {
 
 Status Drive::raise_format() {
   if (format_raised_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(identity_mutex_);
+  const MutexLock lock(identity_mutex_);
   TRY(auto identity, read_identity(*files_));
   if (identity && identity->format < kPiecesFormat) {
     identity->format = kPiecesFormat;
@@ -25,7 +25,7 @@ Status Drive::raise_format() {
 }
 
 Status Drive::keep_identity(const DriveIdentity& identity) {
-  const std::lock_guard lock(identity_mutex_);
+  const MutexLock lock(identity_mutex_);
   return rewrite_identity(*files_, identity);
 }
 

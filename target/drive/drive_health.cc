@@ -21,17 +21,15 @@ spdlog::logger& health_log() { return obs::log("drive"); }
 /// Returns ok if it is in or merely hangs: what is known to be unfinished is finished when it goes
 /// on.
 Status Drive::not_taken_out() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (out_.empty()) return {};
   return fail(Errc::unavailable, "drive {} is out: {}", options_.path, out_);
 }
 
-/// `mutex_` is held.
 bool Drive::has_failed_lately() const {
   return !write_errors_.empty() && system_clock().boot_time() - write_errors_.back() <= kSuspectFor;
 }
 
-/// `mutex_` is held.
 DriveState Drive::state_now() const {
   if (!out_.empty()) return vanished_ ? DriveState::missing : DriveState::out;
   if (!hangs_.empty()) return DriveState::hung;
@@ -42,19 +40,19 @@ DriveState Drive::state_now() const {
 }
 
 DriveState Drive::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_now();
 }
 
 Status Drive::usable() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (rules_of(state_now()).answers) return {};
   return fail(Errc::unavailable, "drive {} is out: {}", options_.path,
               out_.empty() ? hangs_ : out_);
 }
 
 bool Drive::hangs() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !hangs_.empty();
 }
 
@@ -64,17 +62,17 @@ Status Drive::not_overloaded() const {
 }
 
 void Drive::ring_on_health(std::shared_ptr<Event> event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   health_changed_ = std::move(event);
 }
 
 bool Drive::vanished() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return vanished_;
 }
 
 void Drive::take_out(const std::string& why, bool vanished) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!out_.empty()) return;
   out_ = why;
   vanished_ = vanished;
@@ -109,7 +107,7 @@ void Drive::watch() {
 void Drive::hang() {
   Error why{Errc::unavailable, fmt::format("drive {} does not answer", options_.path)};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hangs_ = fmt::format("it has done nothing for {} s", hang_watch_.hang_after().count());
     if (health_changed_) health_changed_->ring();
   }
@@ -138,7 +136,7 @@ void Drive::try_again() {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hangs_.clear();
     if (health_changed_) health_changed_->ring();
   }
@@ -163,7 +161,7 @@ void Drive::note_write_error(const Error& error) {
   ++counters_.write_errors;
   std::size_t recent = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const BootTime now = system_clock().boot_time();
     while (!write_errors_.empty() && now - write_errors_.front() > kSuspectFor)
       write_errors_.pop_front();
@@ -177,7 +175,7 @@ void Drive::note_write_error(const Error& error) {
 }
 
 bool Drive::suspect() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return has_failed_lately();
 }
 

@@ -9,7 +9,7 @@ namespace tarn::target {
 /// Tells every start to come that attributes in this directory may be newer than the index. Once a
 /// directory, for ever: an index that loses its tail loses the newer record, too.
 Status Drive::note_patched(std::uint32_t directory) {
-  const std::lock_guard lock(patched_mutex_);
+  const MutexLock lock(patched_mutex_);
   if (patched_.contains(directory)) return {};
   TRY_OK(files_->make_directory(kPatchedDirectory));
   TRY_OK(sync_directory(".tarn"));

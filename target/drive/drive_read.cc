@@ -79,7 +79,7 @@ Status Drive::read_file(int fd, const io::FileName& file, std::span<std::byte> i
 }
 
 void Drive::note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes) {
-  const std::lock_guard lock(position_mutex_);
+  const MutexLock lock(position_mutex_);
   if (file != last_file_ || offset != last_offset_) ++counters_.seeks;
   last_file_ = file;
   last_offset_ = offset + bytes;

@@ -27,7 +27,7 @@ bool has_room(const io::Space& now, const SpaceLimits& limits, std::uint64_t len
 }
 
 io::Space Drive::space() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return space_;
 }
 
@@ -38,13 +38,13 @@ double Drive::used_percent() const {
 }
 
 void Drive::set_space_limits(const SpaceLimits& limits) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   space_limits_ = limits;
 }
 
 Status Drive::refresh_space() {
   TRY(const io::Space now, files_->space());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   space_ = now;
   return {};
 }
@@ -63,7 +63,7 @@ Status Drive::check_space(std::uint64_t length, bool above_watermark) {
   io::Space now;
   SpaceLimits limits;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     now = space_;
     limits = space_limits_;
   }

@@ -26,7 +26,7 @@ bool is_write_mark(const io::ObjectRecord& tombstone) {
 }  // namespace
 
 Result<io::FileName> Drive::next_file_name() {
-  const std::lock_guard lock(directory_mutex_);
+  const MutexLock lock(directory_mutex_);
   if (directory_ == 0 || files_in_directory_ >= kFilesPerDirectory) {
     // Files written together lie together: one directory is filled after another.
     const std::uint32_t next = directory_ + 1;
@@ -38,7 +38,7 @@ Result<io::FileName> Drive::next_file_name() {
   }
   ++files_in_directory_;
   const io::FileName name{directory_, next_id_++};
-  const std::lock_guard work_files(work_files_mutex_);
+  const MutexLock work_files(work_files_mutex_);
   work_files_.insert(name);
   return name;
 }

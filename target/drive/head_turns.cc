@@ -14,7 +14,7 @@ namespace tarn::target {
 void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
                     std::function<void(Error)> refused, TurnFor purpose) {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (refusing_ && refused) {
       const Error why = *refusing_;
       lock.unlock();
@@ -43,7 +43,7 @@ Task<Status> HeadTurns::wait(TurnFor purpose) {
 void HeadTurns::refuse(const Error& why) {
   std::vector<Waiter> refused;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refusing_ = why;
     std::deque<Waiter> kept;
     for (Waiter& each : queue_) {
@@ -59,13 +59,13 @@ void HeadTurns::refuse(const Error& why) {
 }
 
 void HeadTurns::accept() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   refusing_.reset();
 }
 
 void HeadTurns::done() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --active_;
   }
   grant();
@@ -82,7 +82,7 @@ void HeadTurns::run(const std::function<void()>& work) {
 
 void HeadTurns::release(Age age, std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (age == age_) held_ -= bytes;
   }
   grant();
@@ -91,7 +91,7 @@ void HeadTurns::release(Age age, std::uint64_t bytes) {
 void HeadTurns::grant() {
   std::vector<std::pair<std::function<void(Age)>, Age>> starts;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!queue_.empty() && active_ < limits_.at_once &&
            (held_ == 0 || held_ + queue_.front().bytes <= limits_.budget)) {
       Waiter next = std::move(queue_.front());
@@ -107,7 +107,7 @@ void HeadTurns::grant() {
 
 void HeadTurns::tick() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool stuck = !queue_.empty() && active_ == 0 && granted_ == granted_at_tick_;
     granted_at_tick_ = granted_;
     clients_waited_before_ = std::exchange(clients_waited_, false);
@@ -119,35 +119,35 @@ void HeadTurns::tick() {
 }
 
 void HeadTurns::stream_begins() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++streams_;
 }
 
 void HeadTurns::stream_ends() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --streams_;
 }
 
 std::uint64_t HeadTurns::window(TurnFor purpose) const {
   if (purpose == TurnFor::background && clients_wait()) return limits_.window_beside_clients;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Each stream has one window on its way to the client and the next one ready.
   const std::uint64_t share = limits_.budget / (2 * std::max<std::size_t>(streams_, 1));
   return std::clamp(share, limits_.window_min, limits_.window_max);
 }
 
 std::size_t HeadTurns::streams() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_;
 }
 
 std::size_t HeadTurns::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.size();
 }
 
 bool HeadTurns::clients_wait() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_client = [](const Waiter& each) { return each.purpose == TurnFor::client; };
   return clients_waited_ || clients_waited_before_ ||
          std::any_of(queue_.begin(), queue_.end(), is_client);

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -81,17 +81,17 @@ class HeadTurns {
   void grant();
 
   const Limits limits_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::deque<Waiter> queue_;
-  std::optional<Error> refusing_;
-  bool clients_waited_ = false;         // since the last tick()
-  bool clients_waited_before_ = false;  // between the two before
-  std::size_t active_ = 0;
-  std::size_t streams_ = 0;
-  std::uint64_t held_ = 0;     // granted at the present age
-  Age age_{};                  // what was granted before it is forgiven
-  std::uint64_t granted_ = 0;  // turns ever given
-  std::uint64_t granted_at_tick_ = 0;
+  mutable Mutex mutex_;
+  std::deque<Waiter> queue_ TARN_GUARDED_BY(mutex_);
+  std::optional<Error> refusing_ TARN_GUARDED_BY(mutex_);
+  bool clients_waited_ TARN_GUARDED_BY(mutex_) = false;         // since the last tick()
+  bool clients_waited_before_ TARN_GUARDED_BY(mutex_) = false;  // between the two before
+  std::size_t active_ TARN_GUARDED_BY(mutex_) = 0;
+  std::size_t streams_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t held_ TARN_GUARDED_BY(mutex_) = 0;     // granted at the present age
+  Age age_ TARN_GUARDED_BY(mutex_){};                  // what was granted before it is forgiven
+  std::uint64_t granted_ TARN_GUARDED_BY(mutex_) = 0;  // turns ever given
+  std::uint64_t granted_at_tick_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tarn::target

@@ -1,7 +1,6 @@
 #include "target/drive/index.h"
 
 #include <filesystem>
-#include <mutex>
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
@@ -13,6 +12,7 @@
 
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
+#include "common/base/mutex.h"
 #include "common/obs/log.h"
 #include "target/drive/index_env.h"
 
@@ -127,7 +127,7 @@ class ErrorListener final : public rocksdb::EventListener {
  public:
   explicit ErrorListener(std::string drive) : drive_(std::move(drive)) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = to_status(*status, "background work", drive_);
   }
   /// Recovery from a full drive is ours (Index::resume). RocksDB's own would start a thread, and
@@ -138,18 +138,18 @@ class ErrorListener final : public rocksdb::EventListener {
   }
   void OnErrorRecoveryCompleted(rocksdb::Status) override { clear(); }
   void clear() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = {};
   }
   [[nodiscard]] Status error() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return error_;
   }
 
  private:
   const std::string drive_;
-  mutable std::mutex mutex_;
-  Status error_;
+  mutable Mutex mutex_;
+  Status error_ TARN_GUARDED_BY(mutex_);
 };
 
 rocksdb::BlockBasedTableOptions table_options(const std::shared_ptr<rocksdb::Cache>& cache) {

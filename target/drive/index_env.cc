@@ -2,14 +2,13 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <deque>
-#include <mutex>
 #include <sys/prctl.h>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
@@ -25,16 +24,16 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
   void take_turns(std::shared_ptr<HeadTurns> turns) { turns_ = std::move(turns); }
   void set_threads(int count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (static_cast<int>(threads_.size()) < count) threads_.emplace_back([this] { serve(); });
   }
   [[nodiscard]] int threads() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return static_cast<int>(threads_.size());
   }
   void schedule(void (*work)(void*), void* argument, void* tag, void (*cancelled)(void*)) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       queue_.push_back({work, argument, tag, cancelled});
     }
     changed_.notify_one();
@@ -42,7 +41,7 @@ class WorkQueue {
   int unschedule(void* tag) {
     std::deque<Item> gone;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (auto at = queue_.begin(); at != queue_.end();) {
         if (at->tag == tag) {
           gone.push_back(*at);
@@ -57,16 +56,18 @@ class WorkQueue {
     return static_cast<int>(gone.size());
   }
   [[nodiscard]] unsigned length() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return static_cast<unsigned>(queue_.size());
   }
   void stop(bool wait) {
+    std::vector<std::thread> ended;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
+      ended.swap(threads_);
     }
     changed_.notify_all();
-    for (std::thread& thread : threads_) {
+    for (std::thread& thread : ended) {
       if (!thread.joinable()) continue;
       if (wait) {
         thread.join();
@@ -85,9 +86,9 @@ class WorkQueue {
   };
   void serve() {
     prctl(PR_SET_NAME, "index-bg");
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      while (!stopping_ && queue_.empty()) changed_.wait(lock);
       if (queue_.empty()) return;
       const Item item = queue_.front();
       queue_.pop_front();
@@ -101,11 +102,11 @@ class WorkQueue {
     }
   }
   std::shared_ptr<HeadTurns> turns_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> queue_;
-  std::vector<std::thread> threads_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Item> queue_ TARN_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ TARN_GUARDED_BY(mutex_);
+  bool stopping_ TARN_GUARDED_BY(mutex_) = false;
 };
 
 class DriveEnv final : public rocksdb::EnvWrapper {

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -22,13 +22,13 @@ class OverflowMark {
   class [[nodiscard]] Coming {
    public:
     explicit Coming(OverflowMark& mark) : mark_(mark) {
-      const std::lock_guard lock(mark_.mutex_);
+      const MutexLock lock(mark_.mutex_);
       ++mark_.coming_;
       ++mark_.came_;
       mark_.set_ = true;
     }
     ~Coming() {
-      const std::lock_guard lock(mark_.mutex_);
+      const MutexLock lock(mark_.mutex_);
       --mark_.coming_;
     }
     Coming(const Coming&) = delete;
@@ -40,7 +40,7 @@ class OverflowMark {
 
   /// Asked before the drive is looked through; nothing while a record is on its way.
   [[nodiscard]] std::optional<std::uint64_t> moment() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (coming_ > 0) return std::nullopt;
     return came_;
   }
@@ -49,7 +49,7 @@ class OverflowMark {
   template <class Commit>
   [[nodiscard]] Result<bool> clear(std::uint64_t before, const Commit& commit) {
     // Held meanwhile: the note of a record that comes must not be overtaken by ours.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (came_ != before) return false;
     TRY_OK(commit());
     set_ = false;
@@ -58,9 +58,9 @@ class OverflowMark {
 
  private:
   std::atomic<bool> set_{false};
-  mutable std::mutex mutex_;  // guards what follows
-  std::uint64_t coming_ = 0;
-  std::uint64_t came_ = 0;
+  mutable Mutex mutex_;
+  std::uint64_t coming_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t came_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tarn::target

@@ -142,7 +142,7 @@ Status Drive::publish_now(WorkFile& file, const Publication& publication) {
 /// which is not unlinked until the steps are done, comes back (recovery.cc).
 Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
   {
-    const std::lock_guard lock(unsynced_mutex_);
+    const MutexLock lock(unsynced_mutex_);
     if (unsynced_bytes_ > kUnsyncedBytesMax || unsynced_.size() > kUnsyncedFilesMax)
       publication.durability = cluster::Durability::full;
   }
@@ -161,7 +161,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
 }
 
 void Drive::sync_later(int fd, const io::FileName& name, Publication publication) {
-  const std::lock_guard lock(unsynced_mutex_);
+  const MutexLock lock(unsynced_mutex_);
   unsynced_bytes_ += publication.attribute.record.file_bytes();
   unsynced_.push_back({UniqueFd(fd), name, std::move(publication)});
   if (syncing_ == kSyncingMax) return;
@@ -170,7 +170,7 @@ void Drive::sync_later(int fd, const io::FileName& name, Publication publication
 }
 
 void Drive::sync_waiting() {
-  std::unique_lock lock(unsynced_mutex_);
+  MutexLock lock(unsynced_mutex_);
   while (!unsynced_.empty()) {
     std::vector<Unsynced> next;
     std::uint64_t bytes = 0;
@@ -179,26 +179,33 @@ void Drive::sync_waiting() {
       next.push_back(std::move(unsynced_.front()));
       unsynced_.pop_front();
     } while (!unsynced_.empty() && next.size() < kTogetherFilesMax && bytes < kTogetherBytesMax);
-    static_cast<void>(sync_some(std::move(next), lock));
+    sync_begins(next);
+    lock.unlock();
+    static_cast<void>(sync_some(next));
+    lock.lock();
+    sync_ends(next);
   }
   --syncing_;
 }
 
-/// Drops the lock while it works.
-Status Drive::sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock) {
+void Drive::sync_begins(std::span<const Unsynced> files) {
   for (const Unsynced& file : files) being_synced_.insert(file.name);
-  lock.unlock();
-  Status done = sync_now(files);
-  if (!done && files.size() > 1 && usable()) {
-    // One of them is to blame, the others are not.
-    for (Unsynced& file : files) done = sync_now({&file, 1});
-  }
-  lock.lock();
+}
+
+void Drive::sync_ends(std::span<const Unsynced> files) {
   for (const Unsynced& file : files) {
     unsynced_bytes_ -= file.publication.attribute.record.file_bytes();
     being_synced_.erase(file.name);
   }
   synced_.notify_all();
+}
+
+Status Drive::sync_some(std::span<const Unsynced> files) {
+  Status done = sync_now(files);
+  if (!done && files.size() > 1 && usable()) {
+    // One of them is to blame, the others are not.
+    for (const Unsynced& file : files) done = sync_now({&file, 1});
+  }
   return done;
 }
 
@@ -232,7 +239,7 @@ Status Drive::sync_now(std::span<const Unsynced> files) {
 }
 
 Status Drive::settle(const io::FileName& file) {
-  std::unique_lock lock(unsynced_mutex_);
+  MutexLock lock(unsynced_mutex_);
   const auto waits = std::find_if(unsynced_.begin(), unsynced_.end(),
                                   [&](const Unsynced& each) { return each.name == file; });
   if (waits != unsynced_.end()) {
@@ -240,9 +247,14 @@ Status Drive::settle(const io::FileName& file) {
     std::vector<Unsynced> alone;
     alone.push_back(std::move(*waits));
     unsynced_.erase(waits);
-    return sync_some(std::move(alone), lock);
+    sync_begins(alone);
+    lock.unlock();
+    Status done = sync_some(alone);
+    lock.lock();
+    sync_ends(alone);
+    return done;
   }
-  synced_.wait(lock, [&] { return !being_synced_.contains(file); });
+  while (being_synced_.contains(file)) synced_.wait(lock);
   return {};
 }
 
@@ -268,7 +280,7 @@ Task<void> Drive::drop_prepared(WorkFile& file) {
 Task<Status> Drive::make_durable(io::ObjectRecord record) {
   if (record.kind != io::ObjectRecord::Kind::object) co_return Status();
   {
-    const std::lock_guard lock(unsynced_mutex_);
+    const MutexLock lock(unsynced_mutex_);
     if (unsynced_.empty() && being_synced_.empty()) co_return Status();
   }
   auto work = [&, this]() -> Status {

@@ -50,7 +50,7 @@ Task<Result<std::uint64_t>> ReadAhead::ready(std::uint64_t at) {
 }
 
 std::optional<Result<std::uint64_t>> ReadAhead::look(std::uint64_t at) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_ = false;
   if (ready_ <= at && error_) return fail(*error_);
   if (in_flight_) return ready_ > at ? std::optional(Result<std::uint64_t>(ready_)) : std::nullopt;
@@ -72,7 +72,7 @@ std::optional<Result<std::uint64_t>> ReadAhead::look(std::uint64_t at) {
 }
 
 void ReadAhead::ask(std::uint64_t begin) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!stream_) {
     stream_ = true;
     turns_.stream_begins();
@@ -95,7 +95,7 @@ void ReadAhead::start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t en
                       HeadTurns::Age age) {
   bool is_wanted = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_wanted = epoch == epoch_;
     if (is_wanted) windows_.push_back({begin, end, begin, age});
   }
@@ -133,29 +133,33 @@ Status ReadAhead::bring_block(std::uint64_t block) {
 }
 
 bool ReadAhead::wanted(std::uint64_t epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !closed_ && epoch == epoch_;
 }
 
 /// True if the reading is to go on.
 bool ReadAhead::report(std::uint64_t epoch, std::uint64_t ready, Status result) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (closed_ || epoch != epoch_) return false;
   ready_ = std::max(ready_, ready);
   if (!result) error_ = std::move(result.error());
   const bool more = !error_.has_value();
-  wake(std::move(lock));
+  const auto waiter = note_change();
+  lock.unlock();
+  if (waiter) waiter();
   return more;
 }
 
 void ReadAhead::finish() {
   std::deque<Window> unsent;
+  std::function<void()> waiter;
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     in_flight_ = false;
     if (closed_) unsent.swap(windows_);
-    wake(std::move(lock));
+    waiter = note_change();
   }
+  if (waiter) waiter();
   give_back(unsent);
 }
 
@@ -163,7 +167,7 @@ void ReadAhead::passed(std::uint64_t at) {
   std::deque<Window> sent;
   std::deque<Window> done;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!windows_.empty() && windows_.front().begin < at) {
       Window& first = windows_.front();
       if (first.end <= at || at >= end_) {
@@ -182,7 +186,7 @@ void ReadAhead::passed(std::uint64_t at) {
     for (const Window& window : done) object_->drop_behind(window.begin, window.end - window.begin);
 }
 
-/// Not under the mutex: what is given back may start a window at once, also one of ours.
+/// Memory that is given back may start a window at once, also one of ours, which takes the mutex.
 void ReadAhead::give_back(const std::deque<Window>& windows) {
   for (const Window& window : windows)
     if (window.end > window.passed) turns_.release(window.age, window.end - window.passed);
@@ -191,7 +195,7 @@ void ReadAhead::give_back(const std::deque<Window>& windows) {
 void ReadAhead::lost(std::uint64_t at) {
   std::deque<Window> unsent;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++epoch_;
     ready_ = asked_ = at;
     unsent.swap(windows_);
@@ -202,7 +206,7 @@ void ReadAhead::lost(std::uint64_t at) {
 void ReadAhead::close() {
   std::deque<Window> unsent;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     if (stream_) turns_.stream_ends();
     stream_ = false;
@@ -211,11 +215,10 @@ void ReadAhead::close() {
   give_back(unsent);
 }
 
-void ReadAhead::wake(std::unique_lock<std::mutex> lock) {
+/// Returns the reader's waiter, if it waits: to be called without the mutex.
+std::function<void()> ReadAhead::note_change() {
   changed_ = true;
-  const auto waiter = std::exchange(waiter_, nullptr);
-  lock.unlock();
-  if (waiter) waiter();
+  return std::exchange(waiter_, nullptr);
 }
 
 /// Returns after a moment in any case.
@@ -223,7 +226,11 @@ Task<void> ReadAhead::changed_soon() {
   const auto timer =
       std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor, kReadAheadLook);
   timer->async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
-    if (!cancelled) self->wake(std::unique_lock(self->mutex_));
+    if (cancelled) return;
+    MutexLock lock(self->mutex_);
+    const auto waiter = self->note_change();
+    lock.unlock();
+    if (waiter) waiter();
   });
   co_await changed();
   timer->cancel();
@@ -231,7 +238,7 @@ Task<void> ReadAhead::changed_soon() {
 
 Task<void> ReadAhead::changed() {
   co_await suspend_until_called([this](auto resume) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (!changed_) {
       waiter_ = std::move(resume);
       return;

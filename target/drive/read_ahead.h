@@ -4,11 +4,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/drive/head_turns.h"
 #include "target/drive/open_object.h"
 
@@ -67,8 +67,8 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   [[nodiscard]] bool wanted(std::uint64_t epoch);
   void refused(std::uint64_t epoch, Error why);
   void finish();
-  void wake(std::unique_lock<std::mutex> lock);
-  void give_back(const std::deque<Window>& windows);
+  [[nodiscard]] std::function<void()> note_change() TARN_REQUIRES(mutex_);
+  void give_back(const std::deque<Window>& windows) TARN_EXCLUDES(mutex_);
   Task<void> changed();
   Task<void> changed_soon();
 
@@ -77,17 +77,18 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   const std::uint64_t end_;
   const Options options_;
 
-  std::mutex mutex_;  // guards what follows
-  std::uint64_t ready_;
-  std::uint64_t asked_;      // all before it is ready, or being read
-  std::uint64_t epoch_ = 0;  // reports of windows asked for before the last lost() are ignored
-  bool in_flight_ = false;   // a window is asked for or read; never two
-  bool closed_ = false;
-  bool stream_ = false;   // counted as a stream of the drive
-  bool changed_ = false;  // since the reader last looked
-  std::optional<Error> error_;
-  std::deque<Window> windows_;  // granted, and not yet sent wholly
-  std::function<void()> waiter_;
+  Mutex mutex_;
+  std::uint64_t ready_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t asked_ TARN_GUARDED_BY(mutex_);  // all before it is ready, or being read
+  // Reports of windows asked for before the last lost(), which have another epoch, are ignored.
+  std::uint64_t epoch_ TARN_GUARDED_BY(mutex_) = 0;
+  bool in_flight_ TARN_GUARDED_BY(mutex_) = false;  // a window is asked for or read; never two
+  bool closed_ TARN_GUARDED_BY(mutex_) = false;
+  bool stream_ TARN_GUARDED_BY(mutex_) = false;   // counted as a stream of the drive
+  bool changed_ TARN_GUARDED_BY(mutex_) = false;  // since the reader last looked
+  std::optional<Error> error_ TARN_GUARDED_BY(mutex_);
+  std::deque<Window> windows_ TARN_GUARDED_BY(mutex_);  // granted, and not yet sent wholly
+  std::function<void()> waiter_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

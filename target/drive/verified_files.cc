@@ -8,7 +8,7 @@ constexpr std::size_t kFilesMax = 100'000;
 }  // namespace
 
 std::shared_ptr<VerifiedBlocks> VerifiedFiles::of(const io::FileName& file, std::uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = by_file_.find(file); found != by_file_.end()) {
     order_.splice(order_.begin(), order_, found->second);
     return found->second->blocks;

@@ -4,8 +4,8 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "common/base/mutex.h"
 #include "common/io/object_attribute.h"
 #include "target/drive/open_object.h"
 
@@ -23,9 +23,9 @@ class VerifiedFiles {
     io::FileName file;
     std::shared_ptr<VerifiedBlocks> blocks;
   };
-  std::mutex mutex_;        // guards what follows
-  std::list<Entry> order_;  // most recently used first
-  std::map<io::FileName, std::list<Entry>::iterator> by_file_;
+  Mutex mutex_;
+  std::list<Entry> order_ TARN_GUARDED_BY(mutex_);  // most recently used first
+  std::map<io::FileName, std::list<Entry>::iterator> by_file_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -25,24 +25,23 @@ void WriteBehind::written(int fd, std::uint64_t end) {
   const std::uint64_t full = drive_.turns().window(purpose_);
   std::optional<Window> window;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_ = std::max(end_, end);
     window = next(fd, full);
   }
   if (window) send(*window);
 }
 
-/// Window that goes next, if that has at least `least` bytes and nothing else is on its way. Under
-/// the mutex.
+/// Window that goes next, if that has at least `least` bytes and nothing else is on its way.
 std::optional<WriteBehind::Window> WriteBehind::next(int fd, std::uint64_t least) {
   if (on_its_way_ || error_ || end_ - sent_ < least) return std::nullopt;
   if (!fd_.valid()) fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!fd_.valid()) return std::nullopt;  // no descriptor to be had: the sync at the end does it
   on_its_way_ = true;
-  return Window{std::exchange(sent_, end_), end_};
+  return Window{std::exchange(sent_, end_), end_, fd_.get()};
 }
 
-/// Not under the mutex: it may be refused at once.
+/// It may be refused at once, which takes the mutex.
 void WriteBehind::send(Window window) {
   const auto self = shared_from_this();
   const auto start = [self, window](HeadTurns::Age) {
@@ -58,7 +57,7 @@ void WriteBehind::send(Window window) {
 
 /// On a thread of the drive, in a turn.
 void WriteBehind::bring(Window window) {
-  Status result = drive_.write_back(fd_.get(), window.begin, window.end - window.begin);
+  Status result = drive_.write_back(window.fd, window.begin, window.end - window.begin);
   drive_.turns().done();
   brought(std::move(result));
 }
@@ -68,7 +67,7 @@ void WriteBehind::brought(Status result) {
   std::optional<Window> window;
   std::function<void()> waiter;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     on_its_way_ = false;
     if (!result) error_ = std::move(result.error());
     waiter = std::exchange(waiter_, nullptr);
@@ -82,12 +81,12 @@ void WriteBehind::brought(Status result) {
 Task<Status> WriteBehind::wait_while(std::function<bool()> condition) {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_) co_return fail(*error_);
       if (!condition()) co_return Status();
     }
     co_await suspend_until_called([this](auto resume) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (on_its_way_) {
         waiter_ = std::move(resume);
         return;
@@ -100,16 +99,17 @@ Task<Status> WriteBehind::wait_while(std::function<bool()> condition) {
 
 Task<Status> WriteBehind::room() {
   const std::uint64_t window = drive_.turns().window(purpose_);
-  const auto is_full = [this, window] { return on_its_way_ && end_ - sent_ >= window; };
+  const auto is_full = [this, window]()
+                           TARN_REQUIRES(mutex_) { return on_its_way_ && end_ - sent_ >= window; };
   co_return co_await wait_while(is_full);
 }
 
 Task<Status> WriteBehind::finish(int fd) {
-  const auto on_its_way = [this] { return on_its_way_; };
+  const auto on_its_way = [this]() TARN_REQUIRES(mutex_) { return on_its_way_; };
   CO_TRY_OK(co_await wait_while(on_its_way));
   std::optional<Window> rest;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     rest = next(fd, kRestBytes);
   }
   if (rest) send(*rest);
@@ -117,9 +117,9 @@ Task<Status> WriteBehind::finish(int fd) {
 }
 
 Task<Status> WriteBehind::cut(std::uint64_t size) {
-  const auto on_its_way = [this] { return on_its_way_; };
+  const auto on_its_way = [this]() TARN_REQUIRES(mutex_) { return on_its_way_; };
   CO_TRY_OK(co_await wait_while(on_its_way));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   end_ = std::min(end_, size);
   sent_ = std::min(sent_, size);
   co_return Status();

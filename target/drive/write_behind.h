@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "target/drive/head_turns.h"
 
@@ -43,22 +43,24 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   struct Window {
     std::uint64_t begin;
     std::uint64_t end;
+    int fd;  // fd_, which stays while the window is on its way
   };
-  std::optional<Window> next(int fd, std::uint64_t least);
-  void send(Window window);
+  std::optional<Window> next(int fd, std::uint64_t least) TARN_REQUIRES(mutex_);
+  void send(Window window) TARN_EXCLUDES(mutex_);
   void bring(Window window);
   void brought(Status result);
   Task<Status> wait_while(std::function<bool()> condition);
 
   Drive& drive_;
   TurnFor purpose_ = TurnFor::client;
-  std::mutex mutex_;        // guards what follows
-  UniqueFd fd_;             // of our own: the file may be closed while a window is on its way
-  std::uint64_t end_ = 0;   // all before it is written
-  std::uint64_t sent_ = 0;  // all before it is on the drive, or on its way
-  bool on_its_way_ = false;
-  std::optional<Error> error_;
-  std::function<void()> waiter_;
+  Mutex mutex_;
+  // Our own: the file may be closed while a window is on its way.
+  UniqueFd fd_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t end_ TARN_GUARDED_BY(mutex_) = 0;   // all before it is written
+  std::uint64_t sent_ TARN_GUARDED_BY(mutex_) = 0;  // all before it is on the drive, or on its way
+  bool on_its_way_ TARN_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ TARN_GUARDED_BY(mutex_);
+  std::function<void()> waiter_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target
