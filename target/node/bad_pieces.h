@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/drive/index.h"
 
 namespace tarn::target {
@@ -28,27 +28,27 @@ class BadPieces {
   static constexpr std::chrono::seconds kTellEvery{5};
 
   void add(const PieceKey& key) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (told_.size() < kMax) told_.try_emplace(key, BootTime::min());
   }
   /// It is not here any more, or another one is.
   void erase(const PieceKey& key) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told_.erase(key);
   }
   /// All of them: a drive has gone, or come back, whose errors said nothing of its pieces. The next
   /// reader, or scrub, finds what is bad.
   void forget() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told_.clear();
   }
   [[nodiscard]] bool contains(const PieceKey& key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return told_.contains(key);
   }
   /// Those whose owners are to be told now.
   [[nodiscard]] std::vector<PieceKey> to_tell(BootTime now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<PieceKey> out;
     for (auto& [key, told] : told_) {
       if (told != BootTime::min() && now - told < kTellEvery) continue;
@@ -59,8 +59,8 @@ class BadPieces {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<PieceKey, BootTime> told_;
+  mutable Mutex mutex_;
+  std::map<PieceKey, BootTime> told_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

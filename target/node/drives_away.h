@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "common/base/clock.h"
 #include "common/base/hash.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -21,13 +21,13 @@ class DrivesAway {
 
   /// `paths`: of those that are away now.
   void learn(const std::set<std::string>& paths, BootTime now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(since_, [&](const auto& each) { return !paths.contains(each.first); });
     for (const std::string& path : paths) since_.try_emplace(path, now);
   }
   /// Hash of the paths of drives that are believed lost (kBelievedLost); 0: none is.
   [[nodiscard]] std::uint64_t believed_lost(BootTime now) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::string paths;
     for (const auto& [path, since] : since_)
       if (now - since >= kBelievedLost) paths += path + '\n';
@@ -35,15 +35,15 @@ class DrivesAway {
   }
   /// True if a drive that is away may come back with what it has.
   [[nodiscard]] bool any_expected(BootTime now) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [path, since] : since_)
       if (now - since < kBelievedLost) return true;
     return false;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, BootTime> since_;
+  mutable Mutex mutex_;
+  std::map<std::string, BootTime> since_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -11,13 +11,13 @@ constexpr double kHomeMovesMeanSeconds = 3;
 }  // namespace
 
 void HomeMoves::set_state(std::uint64_t map_version, api::MoveReport::State state) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   report_.map_version = map_version;
   report_.state = state;
 }
 
 void HomeMoves::begin(std::uint64_t map_version, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   report_ = {};
   report_.map_version = report_.walk.map_version = map_version;
   report_.walk.kind = "rebalance";
@@ -29,12 +29,12 @@ void HomeMoves::begin(std::uint64_t map_version, const Clock& clock) {
 }
 
 void HomeMoves::update(const api::MoveProgress& progress, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   take(progress, clock.boot_time());
 }
 
 void HomeMoves::end(const api::MoveProgress& progress, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   take(progress, clock.boot_time());
   report_.ended_ns = clock.wall_time().count();
   report_.rate = 0;
@@ -56,7 +56,7 @@ void HomeMoves::take(const api::MoveProgress& progress, BootTime now) {
 }
 
 api::MoveReport HomeMoves::report() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return report_;
 }
 

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 
 #include "common/api/move_progress.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -25,13 +25,13 @@ class HomeMoves {
   [[nodiscard]] api::MoveReport report() const;
 
  private:
-  void take(const api::MoveProgress& progress, BootTime now);
+  void take(const api::MoveProgress& progress, BootTime now) TARN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards what follows
-  api::MoveReport report_;
-  BootTime last_{};  // of the walk's last update
-  std::uint64_t last_bytes_ = 0;
-  double rate_ = 0;
+  mutable Mutex mutex_;
+  api::MoveReport report_ TARN_GUARDED_BY(mutex_);
+  BootTime last_ TARN_GUARDED_BY(mutex_){};  // of the walk's last update
+  std::uint64_t last_bytes_ TARN_GUARDED_BY(mutex_) = 0;
+  double rate_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tarn::target

@@ -3,7 +3,7 @@
 namespace tarn::target {
 
 void MarkedNames::add(BucketId bucket, const std::string& object, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (names_.size() < kMost)
     names_[{bucket, object}] = now;
   else
@@ -11,13 +11,13 @@ void MarkedNames::add(BucketId bucket, const std::string& object, Time now) {
 }
 
 void MarkedNames::settled(BucketId bucket, const std::string& object) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   names_.erase({bucket, object});
 }
 
 std::vector<MarkedNames::Name> MarkedNames::due(Time until, Time now) {
   std::vector<Name> out;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [name, since] : names_)
     if (since <= until) {
       since = now;
@@ -27,13 +27,13 @@ std::vector<MarkedNames::Name> MarkedNames::due(Time until, Time now) {
 }
 
 void MarkedNames::settled(const Name& due) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = names_.find({due.bucket, due.object});
   if (at != names_.end() && at->second == due.since) names_.erase(at);
 }
 
 std::size_t MarkedNames::count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return names_.size() + (looked_through_ ? 0 : 1);
 }
 

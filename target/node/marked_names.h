@@ -4,12 +4,12 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -43,8 +43,8 @@ class MarkedNames {
   [[nodiscard]] std::size_t count() const;
 
  private:
-  mutable std::mutex mutex_;  // guards the names
-  std::map<std::pair<BucketId, std::string>, Time> names_;
+  mutable Mutex mutex_;
+  std::map<std::pair<BucketId, std::string>, Time> names_ TARN_GUARDED_BY(mutex_);
   std::atomic<bool> looked_through_ = false;
 };
 

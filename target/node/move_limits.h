@@ -4,9 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -24,7 +24,7 @@ class RateLimiter {
   [[nodiscard]] std::chrono::nanoseconds take(std::uint64_t bytes, BootTime now) {
     const std::uint64_t limit = limit_.load();
     if (limit == kUnlimited) return {};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto wait = wait_locked(static_cast<double>(limit), now);
     if (wait == std::chrono::nanoseconds::zero()) saved_ -= static_cast<double>(bytes);
     return wait;
@@ -33,25 +33,25 @@ class RateLimiter {
   [[nodiscard]] std::chrono::nanoseconds wait(BootTime now) {
     const std::uint64_t limit = limit_.load();
     if (limit == kUnlimited) return {};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return wait_locked(static_cast<double>(limit), now);
   }
   /// Counts bytes that pass after wait() returned zero.
   void spend(std::uint64_t bytes) {
     if (limit_.load() == kUnlimited) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     saved_ -= static_cast<double>(bytes);
   }
   /// Counts bytes that passed for another reason: who asks next waits for them, too, but no longer
   /// than a quarter of a second.
   void charge(std::uint64_t bytes) {
     const auto rate = static_cast<double>(limit_.load());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     saved_ = std::max(saved_ - static_cast<double>(bytes), std::min(saved_, -rate * kSavedSeconds));
   }
 
  private:
-  std::chrono::nanoseconds wait_locked(double rate, BootTime now) {
+  std::chrono::nanoseconds wait_locked(double rate, BootTime now) TARN_REQUIRES(mutex_) {
     const double passed = std::chrono::duration<double>(now - last_).count();
     last_ = now;
     saved_ = std::min(saved_ + std::max(passed, 0.0) * rate, rate * kSavedSeconds);
@@ -63,9 +63,10 @@ class RateLimiter {
 
   static constexpr double kSavedSeconds = 0.25;
   std::atomic<std::uint64_t> limit_{kUnlimited};
-  std::mutex mutex_;    // guards what follows
-  double saved_ = 1.0;  // bytes; below 0: owed, never more than was taken at once
-  BootTime last_{};
+  Mutex mutex_;
+  // Bytes; below 0: owed, never more than was taken at once.
+  double saved_ TARN_GUARDED_BY(mutex_) = 1.0;
+  BootTime last_ TARN_GUARDED_BY(mutex_){};
 };
 
 /// Limits that an operator sets for rebalance, resilver and rebuild. Thread-safe.

@@ -7,12 +7,12 @@
 namespace tarn::target {
 
 void Moves::learn(std::shared_ptr<const cluster::Ownership> map) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!map_ || map_->version < map->version) map_ = std::move(map);
 }
 
 std::shared_ptr<const cluster::Ownership> Moves::map() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return map_;
 }
 
@@ -33,7 +33,7 @@ Status Moves::accepts(const std::string& uname, const cluster::Pieces& pieces,
 }
 
 bool Moves::Walk::superseded() const {
-  const std::lock_guard lock(all_->mutex_);
+  const MutexLock lock(all_->mutex_);
   return all_->last_walk_ != number_ || (map_version_ != 0 && all_->map_->version != map_version_);
 }
 
@@ -45,7 +45,7 @@ Moves::Walk::Walk(Walk&& other) noexcept
 
 Moves::Walk::~Walk() {
   if (all_ == nullptr) return;
-  const std::lock_guard lock(all_->mutex_);
+  const MutexLock lock(all_->mutex_);
   --all_->walks_;
 }
 
@@ -54,7 +54,7 @@ Task<Result<Moves::Walk>> Moves::begin_rebalance(std::shared_ptr<const cluster::
   learn(std::move(map));
   std::uint64_t number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (map_->version > version)
       co_return fail(Errc::conflict, "a rebalance by map {} is asked for, map {} is known here",
                      version, map_->version);
@@ -72,7 +72,7 @@ Task<Result<Moves::Walk>> Moves::begin_rebalance(std::shared_ptr<const cluster::
 Task<Result<Moves::Walk>> Moves::begin_resilver() {
   std::uint64_t number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (walks_ > 0)
       co_return fail(Errc::conflict, "a {} runs here: start the resilver when it has ended",
                      walk_map_ == 0 ? "resilver" : "rebalance");
@@ -86,7 +86,7 @@ Task<Result<Moves::Walk>> Moves::begin_resilver() {
 }
 
 bool Moves::idle() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return walks_ == 0;
 }
 

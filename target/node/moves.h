@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/cluster/place/ownership.h"
 #include "target/node/move_limits.h"
 #include "target/store/name_locks.h"
@@ -62,11 +62,11 @@ class Moves {
  private:
   const std::string self_;
   NameLocks turns_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::shared_ptr<const cluster::Ownership> map_;
-  std::uint64_t last_walk_ = 0;  // numbers of walks
-  std::uint64_t walks_ = 0;      // that run or wait
-  std::uint64_t walk_map_ = 0;   // of the last one that began; 0: a resilver
+  mutable Mutex mutex_;
+  std::shared_ptr<const cluster::Ownership> map_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t last_walk_ TARN_GUARDED_BY(mutex_) = 0;  // numbers of walks
+  std::uint64_t walks_ TARN_GUARDED_BY(mutex_) = 0;      // that run or wait
+  std::uint64_t walk_map_ TARN_GUARDED_BY(mutex_) = 0;  // of the last one that began; 0: a resilver
 };
 
 }  // namespace tarn::target

@@ -39,7 +39,7 @@ Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::s
   append->id = hex64(random_u64());
   append->key = std::move(key);
   append->file = std::move(file);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slots_.size() >= kCountMax)
     return fail(Errc::unavailable, "{} appends are under way here: flush some first",
                 slots_.size());
@@ -49,7 +49,7 @@ Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::s
 
 Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::string_view key,
                                           BootTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = slots_.find(handle.id);
   if (at == slots_.end() || at->second.append->key != key)
     return fail(Errc::invalid_argument,
@@ -63,7 +63,7 @@ Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::strin
 }
 
 void OpenAppends::give_back(const std::string& id, BootTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto at = slots_.find(id); at != slots_.end()) {
     at->second.busy = false;
     at->second.used = std::max(at->second.used, now);
@@ -71,13 +71,13 @@ void OpenAppends::give_back(const std::string& id, BootTime now) {
 }
 
 void OpenAppends::erase(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   slots_.erase(id);
 }
 
 std::size_t OpenAppends::drop_idle(BootTime before) {
   std::vector<std::shared_ptr<Append>> dropped;  // dies outside the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto at = slots_.begin(); at != slots_.end();) {
     const bool idle = !at->second.busy && at->second.used < before;
     if (idle) dropped.push_back(std::move(at->second.append));

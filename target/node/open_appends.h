@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "common/api/custom_metadata.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/drive/digests.h"
 
 namespace tarn::target {
@@ -81,8 +81,8 @@ class OpenAppends {
   void give_back(const std::string& id, BootTime now);
   void erase(const std::string& id);
 
-  std::mutex mutex_;
-  std::map<std::string, Slot> slots_;
+  Mutex mutex_;
+  std::map<std::string, Slot> slots_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

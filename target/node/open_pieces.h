@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "target/drive/digests.h"
 #include "target/drive/index.h"
 #include "target/store/pieces_here.h"
@@ -35,12 +35,12 @@ class OpenPieces {
 
   /// Takes one in. False: there is one with that token, which stays.
   [[nodiscard]] bool add(PieceToken token, WrittenPiece piece, BootTime now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return pieces_.try_emplace(token, Entry{std::move(piece), now}).second;
   }
   /// Takes one out; nothing when there is none (any more).
   [[nodiscard]] std::optional<WrittenPiece> take(PieceToken token) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto node = pieces_.extract(token);
     if (node.empty()) return std::nullopt;
     return std::move(node.mapped().piece);
@@ -48,7 +48,7 @@ class OpenPieces {
   /// Drops those that came before `before`. Returns how many.
   std::size_t drop_older(BootTime before) {
     std::vector<Entry> dropped;  // ends outside of the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto at = pieces_.begin(); at != pieces_.end();) {
       if (at->second.since >= before) {
         ++at;
@@ -65,8 +65,8 @@ class OpenPieces {
     WrittenPiece piece;
     BootTime since;
   };
-  std::mutex mutex_;
-  std::map<PieceToken, Entry> pieces_;
+  Mutex mutex_;
+  std::map<PieceToken, Entry> pieces_ TARN_GUARDED_BY(mutex_);
 };
 
 /// The piece is not needed up to a generation.
@@ -83,12 +83,12 @@ class PieceDrops {
   static constexpr std::chrono::seconds kDelay{30};
 
   void add(PieceDrop drop, BootTime now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     drops_.emplace(now + kDelay, std::move(drop));
   }
   /// Those of one bucket.
   [[nodiscard]] std::vector<PieceDrop> of(BucketId bucket) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<PieceDrop> out;
     for (const auto& [due, drop] : drops_)
       if (drop.key.bucket == bucket) out.push_back(drop);
@@ -96,7 +96,7 @@ class PieceDrops {
   }
   /// Takes out what is due by `now`.
   [[nodiscard]] std::vector<PieceDrop> take_due(BootTime now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<PieceDrop> due;
     while (!drops_.empty() && drops_.begin()->first <= now) {
       due.push_back(std::move(drops_.begin()->second));
@@ -106,8 +106,8 @@ class PieceDrops {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::multimap<BootTime, PieceDrop> drops_;
+  mutable Mutex mutex_;
+  std::multimap<BootTime, PieceDrop> drops_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -6,11 +6,11 @@
 
 namespace tarn::target {
 
-/// Under the mutex, before each decision: whatever the view shows is in force here from then on.
+/// Before each decision: whatever the view shows is in force here from then on.
 void OwnedNames::learn() { hand_over_.learn(view_.state()->ownership); }
 
 OwnedNames::Verdict OwnedNames::begin(const std::string& uname, Write& out) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   const std::int64_t lease = membership_.lease_now();
   if (lease == 0) return Verdict::stale;
@@ -22,7 +22,7 @@ OwnedNames::Verdict OwnedNames::begin(const std::string& uname, Write& out) {
 std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname,
                                                         const cluster::Pieces& pieces,
                                                         const cluster::CopySender& sender) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   const auto id = hand_over_.begin_copy(uname, pieces, sender);
   if (!id) return std::nullopt;
@@ -31,34 +31,35 @@ std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname
 }
 
 bool OwnedNames::is_quiescent(const std::string& uname) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   return hand_over_.is_quiescent(uname);
 }
 
 /// A write keeps its old map version once its name has another owner.
 bool OwnedNames::others_at_rest() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   const std::uint64_t version = hand_over_.state()->map->version;
   return std::none_of(committing_.begin(), committing_.end(),
-                      [&](const auto id) { return hand_over_.map_version(id) != version; });
+                      [&](const auto id)
+                          TARN_REQUIRES(mutex_) { return hand_over_.map_version(id) != version; });
 }
 
 bool OwnedNames::idle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return hand_over_.idle();
 }
 
 std::shared_ptr<const cluster::OwnershipState> OwnedNames::state() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   return hand_over_.state();
 }
 
 cluster::LiveRecord OwnedNames::word() {
   const auto known = view_.state();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   const cluster::TargetStatus word =
       hand_over_.word(only_ours_ != 0 && only_ours_ == hand_over_.state()->map->version);
@@ -93,14 +94,14 @@ bool OwnedNames::drive_set_is_known() const {
 }
 
 bool OwnedNames::only_ours_under_way() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learn();
   return hand_over_.word(true).moved != 0;
 }
 
 void OwnedNames::holds_only_ours(std::uint64_t map_version) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     only_ours_ = map_version;
   }
   membership_.word_changed();
@@ -109,7 +110,7 @@ void OwnedNames::holds_only_ours(std::uint64_t map_version) {
 void OwnedNames::end(cluster::HandOver::WriteId id) {
   bool told = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // A new owner may be waiting for it.
     told = hand_over_.map_version(id) != hand_over_.state()->map->version;
     hand_over_.end(id);
@@ -124,7 +125,7 @@ OwnedNames::Write::~Write() {
 
 std::optional<std::uint64_t> OwnedNames::Write::commit() const {
   if (of_ == nullptr) return std::nullopt;
-  const std::lock_guard lock(of_->mutex_);
+  const MutexLock lock(of_->mutex_);
   of_->learn();
   if (!of_->hand_over_.commit(id_, of_->membership_.lease_now())) return std::nullopt;
   of_->committing_.push_back(id_);
@@ -132,7 +133,7 @@ std::optional<std::uint64_t> OwnedNames::Write::commit() const {
 }
 
 std::shared_ptr<const cluster::OwnershipState> OwnedNames::Write::tenure() const {
-  const std::lock_guard lock(of_->mutex_);
+  const MutexLock lock(of_->mutex_);
   of_->learn();
   if (SAFETY("safety.one_tenure") && !of_->hand_over_.one_tenure(id_)) return nullptr;
   return of_->hand_over_.state();
@@ -140,7 +141,7 @@ std::shared_ptr<const cluster::OwnershipState> OwnedNames::Write::tenure() const
 
 bool OwnedNames::Write::may_acknowledge() const {
   if (of_ == nullptr) return false;
-  const std::lock_guard lock(of_->mutex_);
+  const MutexLock lock(of_->mutex_);
   return of_->hand_over_.may_acknowledge(id_, of_->membership_.lease_now());
 }
 

@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/cluster/node/membership.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/cluster_view.h"
@@ -88,7 +88,7 @@ class OwnedNames {
   void holds_only_ours(std::uint64_t map_version);
 
  private:
-  void learn();
+  void learn() TARN_REQUIRES(mutex_);
   void end(cluster::HandOver::WriteId id);
 
   const cluster::ClusterView& view_;
@@ -96,10 +96,10 @@ class OwnedNames {
   std::atomic<std::uint64_t> drive_set_ = 0;
   std::atomic<std::uint32_t> drives_ = 0;
   std::atomic<std::uint64_t> lost_drives_ = 0;
-  std::mutex mutex_;  // guards all below
-  cluster::HandOver hand_over_;
-  std::vector<cluster::HandOver::WriteId> committing_;
-  std::uint64_t only_ours_ = 0;
+  Mutex mutex_;
+  cluster::HandOver hand_over_ TARN_GUARDED_BY(mutex_);
+  std::vector<cluster::HandOver::WriteId> committing_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t only_ours_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tarn::target

@@ -19,14 +19,14 @@ std::uint64_t sum_of(const RebuildWatch::Todo& todo) {
 }  // namespace
 
 void RebuildWatch::look_begins(std::uint64_t map_version) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++begun_;
   map_version_ = map_version;
   if (state_ == State::unknown || state_ == State::whole) state_ = State::looking;
 }
 
 void RebuildWatch::found(Todo todo, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   todo_ = std::move(todo);
   missing_ = std::any_of(todo_.objects.begin(), todo_.objects.end(),
                          [](const auto& each) { return each.first > 0; });
@@ -71,7 +71,7 @@ void RebuildWatch::Making::note_failed_unless_known(const std::string& error) {
 
 /// Of several pieces of one object that have the same reason one counts.
 void RebuildWatch::not_made(BucketId bucket, const WaitReasons& reasons) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   WaitReasons& its = todo_.waits[bucket];
   for (const auto& [reason, pieces] : reasons.objects()) {
     if (reason.why == WaitReason::Why::failed)
@@ -82,23 +82,23 @@ void RebuildWatch::not_made(BucketId bucket, const WaitReasons& reasons) {
 }
 
 void RebuildWatch::held(HeldBy by, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_[by] = clock.boot_time();
 }
 
 void RebuildWatch::pass(std::uint64_t bytes, BootTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   under_way_ += bytes;
   rate_.add(bytes, now);
 }
 
 void RebuildWatch::leave(std::uint64_t passed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   under_way_ -= std::min(under_way_, passed);
 }
 
 void RebuildWatch::count_made(BucketId bucket, std::size_t missing, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto its = todo_.buckets.find(bucket); its != todo_.buckets.end())
     if (--its->second == 0) todo_.buckets.erase(its);
   if (const auto its = todo_.objects.find(missing); its != todo_.objects.end())
@@ -111,7 +111,7 @@ void RebuildWatch::count_made(BucketId bucket, std::size_t missing, std::uint64_
 }
 
 void RebuildWatch::look_ends(bool all, const std::string& error, const Clock& clock) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_ = begun_;
   error_ = all ? "" : error;
   missing_ = false;
@@ -126,33 +126,33 @@ void RebuildWatch::look_ends(bool all, const std::string& error, const Clock& cl
 }
 
 std::uint64_t RebuildWatch::ask_unless_stopped() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopped_by_) return ended_;
   asked_ = begun_ + 1;
   return asked_;
 }
 
 std::uint64_t RebuildWatch::ask() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_by_.reset();
   asked_ = begun_ + 1;
   return asked_;
 }
 
 bool RebuildWatch::is_asked() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return asked_ > begun_;
 }
 
 void RebuildWatch::stop(KnownLosses now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_by_ = std::move(now);
   asked_ = begun_;
   if (state_ == State::waiting || state_ == State::unknown) state_ = State::stopped;
 }
 
 bool RebuildWatch::heed(KnownLosses now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!stopped_by_) return false;
   if (now.more_than(*stopped_by_)) {
     stopped_by_.reset();
@@ -165,22 +165,22 @@ bool RebuildWatch::heed(KnownLosses now) {
 }
 
 bool RebuildWatch::is_stopped() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stopped_by_.has_value();
 }
 
 bool RebuildWatch::wants_job() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_ == State::working && missing_ && !stopped_by_;
 }
 
 RebuildWatch::State RebuildWatch::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_;
 }
 
 RebuildWatch::Made RebuildWatch::made() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return made_;
 }
 
@@ -194,7 +194,7 @@ std::optional<double> RebuildWatch::seconds_left(BootTime now) const {
   return static_cast<double>(todo_.bytes - std::min(todo_.bytes, under_way_)) / rate;
 }
 
-/// Reasons of `left` objects, and those that were `found`. `mutex_` is held.
+/// Reasons of `left` objects, and those that were `found`.
 WaitReasons RebuildWatch::waits(std::uint64_t left, const WaitReasons& found, BootTime now) const {
   WaitReasons out = found;
   if (stopped_by_) out.add({WaitReason::Why::stopped, ""}, left);
@@ -205,7 +205,8 @@ WaitReasons RebuildWatch::waits(std::uint64_t left, const WaitReasons& found, Bo
 
 nlohmann::json RebuildWatch::buckets(BootTime now) const {
   nlohmann::json out = nlohmann::json::object();
-  const auto put = [&](BucketId bucket, std::uint64_t left, const WaitReasons& found) {
+  const auto put = [&](BucketId bucket, std::uint64_t left,
+                       const WaitReasons& found) TARN_REQUIRES(mutex_) {
     const WaitReasons general = left == 0 ? found : waits(left, found, now);
     if (general.empty() && left == 0) return;
     out[std::to_string(raw(bucket))] = {{"left_objects", left}, {"waits", general}};
@@ -220,7 +221,7 @@ nlohmann::json RebuildWatch::buckets(BootTime now) const {
 }
 
 nlohmann::json RebuildWatch::report(const Clock& clock) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const BootTime now = clock.boot_time();
   WaitReasons found;
   for (const auto& [bucket, its] : todo_.waits) found.add(its);

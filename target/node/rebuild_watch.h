@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "target/node/known_losses.h"
 #include "target/node/recent_rate.h"
 #include "target/node/wait_reasons.h"
@@ -125,28 +125,31 @@ class RebuildWatch {
   void count_made(BucketId bucket, std::size_t missing, std::uint64_t bytes);
   void leave(std::uint64_t passed);
   void not_made(BucketId bucket, const WaitReasons& reasons);
-  [[nodiscard]] WaitReasons waits(std::uint64_t left, const WaitReasons& found, BootTime now) const;
-  [[nodiscard]] nlohmann::json buckets(BootTime now) const;
-  [[nodiscard]] std::optional<double> seconds_left(BootTime now) const;
+  [[nodiscard]] WaitReasons waits(std::uint64_t left, const WaitReasons& found, BootTime now) const
+      TARN_REQUIRES(mutex_);
+  [[nodiscard]] nlohmann::json buckets(BootTime now) const TARN_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<double> seconds_left(BootTime now) const TARN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards what follows
-  State state_ = State::unknown;
-  std::optional<KnownLosses> stopped_by_;  // it was told to stop: what was lost then
-  std::uint64_t map_version_ = 0;
-  std::uint64_t begun_ = 0;  // looks
-  std::uint64_t ended_ = 0;
-  std::uint64_t asked_ = 0;
-  std::int64_t started_ns_ = 0;
-  std::int64_t ended_ns_ = 0;
-  std::uint64_t objects_ = 0;
-  std::uint64_t bytes_ = 0;
-  Made made_;
-  Todo todo_;  // that is left
-  bool missing_ = false;
-  std::string error_;
-  RecentRate rate_;                  // of the present look
-  std::map<HeldBy, BootTime> held_;  // when last
-  std::uint64_t under_way_ = 0;      // bytes that have passed for objects that have not ended
+  mutable Mutex mutex_;
+  State state_ TARN_GUARDED_BY(mutex_) = State::unknown;
+  // It was told to stop: what was lost then.
+  std::optional<KnownLosses> stopped_by_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t map_version_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t begun_ TARN_GUARDED_BY(mutex_) = 0;  // looks
+  std::uint64_t ended_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t asked_ TARN_GUARDED_BY(mutex_) = 0;
+  std::int64_t started_ns_ TARN_GUARDED_BY(mutex_) = 0;
+  std::int64_t ended_ns_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t objects_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t bytes_ TARN_GUARDED_BY(mutex_) = 0;
+  Made made_ TARN_GUARDED_BY(mutex_);
+  Todo todo_ TARN_GUARDED_BY(mutex_);  // that is left
+  bool missing_ TARN_GUARDED_BY(mutex_) = false;
+  std::string error_ TARN_GUARDED_BY(mutex_);
+  RecentRate rate_ TARN_GUARDED_BY(mutex_);                  // of the present look
+  std::map<HeldBy, BootTime> held_ TARN_GUARDED_BY(mutex_);  // when last
+  // Bytes that have passed for objects that have not ended.
+  std::uint64_t under_way_ TARN_GUARDED_BY(mutex_) = 0;
 };
 [[nodiscard]] const char* to_string(RebuildWatch::State state);
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "common/api/coding_props.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -20,14 +20,14 @@ class RecodeCounts {
   };
   using Coding = std::optional<api::CodingProps>;
   void add(BucketId bucket, const Coding& coding, std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = counts_[bucket];
     if (entry.coding != coding) entry = {coding, {}};
     ++entry.count.objects;
     entry.count.bytes += bytes;
   }
   [[nodiscard]] Count of(BucketId bucket, const Coding& coding) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = counts_.find(bucket);
     return found == counts_.end() || found->second.coding != coding ? Count() : found->second.count;
   }
@@ -37,8 +37,8 @@ class RecodeCounts {
     Coding coding;
     Count count;
   };
-  mutable std::mutex mutex_;
-  std::map<BucketId, Entry> counts_;
+  mutable Mutex mutex_;
+  std::map<BucketId, Entry> counts_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

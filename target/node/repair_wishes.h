@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -19,17 +19,17 @@ class RepairWishes {
   static constexpr std::size_t kMax = 10'000;
 
   void add(BucketId bucket, const std::string& object) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (names_.size() < kMax) names_.emplace(bucket, object);
   }
   [[nodiscard]] std::set<Name> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(names_, {});
   }
 
  private:
-  std::mutex mutex_;
-  std::set<Name> names_;
+  Mutex mutex_;
+  std::set<Name> names_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kDelayMost = 1h;
 }  // namespace
 
 void ResilverWish::ask(By by) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++asked_;
   by_operator_ = by_operator_ || by == By::order;
   job_ = random_id(kIdLength);
@@ -25,17 +25,17 @@ void ResilverWish::ask(By by) {
 }
 
 std::string ResilverWish::job(BootTime now) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return now >= not_before_ && (enabled || by_operator_) ? job_ : std::string();
 }
 
 std::uint64_t ResilverWish::begin() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return asked_;
 }
 
 void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++ended_;
   if (begun != asked_ || job_.empty()) return;  // ask() came meanwhile: at once
   if (how == End::clean || (how == End::stopped && !by_operator_)) {
@@ -49,7 +49,7 @@ void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
 }
 
 std::uint64_t ResilverWish::ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ended_;
 }
 

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -39,13 +39,13 @@ class ResilverWish {
   [[nodiscard]] std::uint64_t ended() const;
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
-  std::uint64_t asked_ = 0;
-  std::uint64_t ended_ = 0;
-  bool by_operator_ = false;
-  std::string job_;  // empty: nothing is wanted
-  BootTime not_before_{0};
-  std::chrono::seconds delay_{0};
+  mutable Mutex mutex_;
+  std::uint64_t asked_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t ended_ TARN_GUARDED_BY(mutex_) = 0;
+  bool by_operator_ TARN_GUARDED_BY(mutex_) = false;
+  std::string job_ TARN_GUARDED_BY(mutex_);  // empty: nothing is wanted
+  BootTime not_before_ TARN_GUARDED_BY(mutex_){0};
+  std::chrono::seconds delay_ TARN_GUARDED_BY(mutex_){0};
 };
 
 }  // namespace tarn::target

@@ -2,9 +2,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
+
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -17,7 +18,7 @@ class RunningJobs {
    public:
     Known(RunningJobs& all, std::string job) : all_(all), job_(std::move(job)) {}
     ~Known() {
-      const std::lock_guard lock(all_.mutex_);
+      const MutexLock lock(all_.mutex_);
       all_.running_.erase(job_);
     }
     Known(const Known&) = delete;
@@ -30,19 +31,19 @@ class RunningJobs {
 
   /// Null when there is one with this id already.
   [[nodiscard]] std::unique_ptr<Known> add(const std::string& job, std::stop_source stop) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!running_.emplace(job, std::move(stop)).second) return nullptr;
     return std::make_unique<Known>(*this, job);
   }
   /// Asks it to stop; does nothing when it is not known (any more).
   void stop(const std::string& job) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto at = running_.find(job); at != running_.end()) at->second.request_stop();
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, std::stop_source> running_;
+  Mutex mutex_;
+  std::map<std::string, std::stop_source> running_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "target/node/move_limits.h"
 #include "target/node/scrub_state.h"
 
@@ -18,41 +18,41 @@ class ScrubOfDrive {
  public:
   /// A pass for this job is wanted now.
   void want(const std::string& job) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wanted_ = job;
   }
   /// Not any more: what is left of it has time until it is due by itself.
   void let_go(const std::string& job) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (wanted_ == job) wanted_.clear();
   }
   /// The job for which a pass is wanted; empty: none.
   [[nodiscard]] std::string wanted() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return wanted_;
   }
   void show(const ScrubState& state, bool known) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = state;
     known_ = known;
   }
   [[nodiscard]] ScrubState state() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return state_;
   }
   /// False: what the drive keeps of it has not been read yet.
   [[nodiscard]] bool known() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return known_;
   }
 
   std::atomic<std::uint64_t> rate{0};  ///< bytes a second now
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
-  std::string wanted_;
-  ScrubState state_;
-  bool known_ = false;
+  mutable Mutex mutex_;
+  std::string wanted_ TARN_GUARDED_BY(mutex_);
+  ScrubState state_ TARN_GUARDED_BY(mutex_);
+  bool known_ TARN_GUARDED_BY(mutex_) = false;
 };
 
 /// The scrubs of all drives of a target. Thread-safe.
@@ -66,15 +66,15 @@ class ScrubBoard {
   RateLimiter rate;
 
   [[nodiscard]] std::shared_ptr<ScrubOfDrive> of(const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto& its = drives_[path];
     if (its == nullptr) its = std::make_shared<ScrubOfDrive>();
     return its;
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<ScrubOfDrive>> drives_;  // by path; guarded
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<ScrubOfDrive>> drives_ TARN_GUARDED_BY(mutex_);  // by path
 };
 
 }  // namespace tarn::target

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "common/api/slice_counts.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -14,18 +14,18 @@ namespace tarn::target {
 class UnjudgedPieces {
  public:
   void set(std::map<BucketId, api::PieceSum> all) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all_ = std::move(all);
   }
   [[nodiscard]] api::PieceSum of(BucketId bucket) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto its = all_.find(bucket);
     return its == all_.end() ? api::PieceSum() : its->second;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<BucketId, api::PieceSum> all_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<BucketId, api::PieceSum> all_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target
