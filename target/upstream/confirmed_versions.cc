@@ -21,7 +21,7 @@ std::uint64_t hash_of(std::string_view key, const Generation& version) {
 
 void ConfirmedVersions::note(std::string_view key, const Generation& version, BootTime at) {
   const std::uint64_t hash = hash_of(key, version);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto [entry, is_new] = newer_.try_emplace(hash, at);
   if (!is_new) entry->second = std::max(entry->second, at);
   if (newer_.size() < kMost) return;
@@ -31,7 +31,7 @@ void ConfirmedVersions::note(std::string_view key, const Generation& version, Bo
 bool ConfirmedVersions::had_since(std::string_view key, const Generation& version,
                                   BootTime since) const {
   const std::uint64_t hash = hash_of(key, version);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Times* times : {&newer_, &older_})
     if (const auto entry = times->find(hash); entry != times->end() && entry->second >= since)
       return true;

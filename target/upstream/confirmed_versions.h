@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -26,9 +26,9 @@ class ConfirmedVersions {
  private:
   using Times = std::unordered_map<std::uint64_t, BootTime>;  // by a hash of name and version
 
-  mutable std::mutex mutex_;  // guards what follows
-  Times newer_;
-  Times older_;  // the kMost versions before
+  mutable Mutex mutex_;
+  Times newer_ TARN_GUARDED_BY(mutex_);
+  Times older_ TARN_GUARDED_BY(mutex_);  // the kMost versions before
 };
 
 }  // namespace tarn::target

@@ -14,13 +14,13 @@ constexpr std::chrono::seconds kLookAgain{60};
 }  // namespace
 
 void Fill::note(std::optional<Generation> known) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_ = known;
 }
 
 void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     opened_ = Opened{std::move(object), std::move(file)};
   }
   progress_.ring();
@@ -28,7 +28,7 @@ void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
 
 void Fill::written(std::uint64_t end) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::uint64_t size = opened_->object.size.value_or(0);
     const std::uint64_t most = size - std::min(size, kHeldBack);
     released_ = std::max(released_, std::min(end, most));
@@ -38,7 +38,7 @@ void Fill::written(std::uint64_t end) {
 
 void Fill::release_all() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     released_ = opened_->object.size.value_or(0);
     is_whole_ = true;
   }
@@ -47,7 +47,7 @@ void Fill::release_all() {
 
 void Fill::end(Status readable, Result<std::uint64_t> stored) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stored_) return;
     stored_ = std::move(stored);
     if (!readable) error_ = readable.error();
@@ -57,19 +57,20 @@ void Fill::end(Status readable, Result<std::uint64_t> stored) {
 
 Task<Result<std::uint64_t>> Fill::ended(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] { progress_.ring(); });
-  co_await wait_for([this, &stop] { return stored_ || stop.stop_requested(); });
-  const std::lock_guard lock(mutex_);
+  co_await wait_for([this, &stop]()
+                        TARN_REQUIRES(mutex_) { return stored_ || stop.stop_requested(); });
+  const MutexLock lock(mutex_);
   if (!stored_) co_return fail(Errc::cancelled, "told to stop");
   co_return *stored_;
 }
 
 bool Fill::is_whole() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return is_whole_;
 }
 
 std::uint64_t Fill::released() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return released_;
 }
 
@@ -78,7 +79,7 @@ Task<void> Fill::wait_for(Look look) {
   EventListener listener(progress_, co_await asio::this_coro::executor);
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (look()) co_return;
     }
     co_await listener.wait_until(steady_clock::now() + kLookAgain);
@@ -86,32 +87,32 @@ Task<void> Fill::wait_for(Look look) {
 }
 
 Task<Result<Fill::Opened>> Fill::opened() {
-  co_await wait_for([this] { return opened_ || error_; });
-  const std::lock_guard lock(mutex_);
+  co_await wait_for([this]() TARN_REQUIRES(mutex_) { return opened_ || error_; });
+  const MutexLock lock(mutex_);
   if (!opened_) co_return fail(*error_);
   co_return *opened_;
 }
 
 std::optional<Fill::Opened> Fill::opened_now() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return opened_;
 }
 
 bool Fill::is_of(const std::optional<Generation>& known) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Before it is noted the record is yet to be looked for, and nothing newer is missed.
   return !known_ || *known_ == known || !SAFETY("safety.former_fill");
 }
 
 Task<Result<std::uint64_t>> Fill::wait_beyond(std::uint64_t at) {
-  co_await wait_for([this, at] { return released_ > at || error_; });
-  const std::lock_guard lock(mutex_);
+  co_await wait_for([this, at]() TARN_REQUIRES(mutex_) { return released_ > at || error_; });
+  const MutexLock lock(mutex_);
   if (released_ > at) co_return released_;
   co_return fail(*error_);
 }
 
 FillBoard::Joined FillBoard::join(const std::string& key, std::uint64_t map_version) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& fill = fills_[key];
   const bool is_new = fill == nullptr;
   if (is_new) fill = std::make_shared<Fill>(map_version);
@@ -119,24 +120,24 @@ FillBoard::Joined FillBoard::join(const std::string& key, std::uint64_t map_vers
 }
 
 std::shared_ptr<Fill> FillBoard::find(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = fills_.find(key);
   return found == fills_.end() ? nullptr : found->second;
 }
 
 void FillBoard::end(const std::string& key, const Fill& fill) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = fills_.find(key);
   if (found != fills_.end() && found->second.get() == &fill) fills_.erase(found);
 }
 
 void FillBoard::part_with(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fills_.erase(key);
 }
 
 std::size_t FillBoard::running() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fills_.size();
 }
 

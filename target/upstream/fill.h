@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -13,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/event.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "target/drive/followed_file.h"
 #include "target/upstream/dialect.h"
 
@@ -82,13 +82,13 @@ class Fill {
   Task<void> wait_for(Look look);
 
   const std::uint64_t map_version_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::optional<std::optional<Generation>> known_;
-  std::optional<Opened> opened_;
-  std::uint64_t released_ = 0;
-  bool is_whole_ = false;
-  std::optional<Error> error_;
-  std::optional<Result<std::uint64_t>> stored_;
+  mutable Mutex mutex_;
+  std::optional<std::optional<Generation>> known_ TARN_GUARDED_BY(mutex_);
+  std::optional<Opened> opened_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t released_ TARN_GUARDED_BY(mutex_) = 0;
+  bool is_whole_ TARN_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ TARN_GUARDED_BY(mutex_);
+  std::optional<Result<std::uint64_t>> stored_ TARN_GUARDED_BY(mutex_);
   std::atomic<bool> local_failure_{false};
   std::atomic<bool> asks_upstream_{false};
   Event progress_;
@@ -112,8 +112,8 @@ class FillBoard {
   [[nodiscard]] std::size_t running() const;
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<std::string, std::shared_ptr<Fill>> fills_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Fill>> fills_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -53,7 +53,7 @@ Task<Status> OpenUploads::change(Drive& drive, std::function<void(std::vector<No
 Task<Result<std::unique_ptr<OpenUploads::Entry>>> OpenUploads::begin(std::shared_ptr<Drive> drive,
                                                                      Note note) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     under_way_.insert(note.upload);
   }
   auto entry = std::make_unique<Entry>(*this, drive, note.upload);
@@ -104,12 +104,12 @@ Task<bool> OpenUploads::remove(const Note& note) {
 }
 
 bool OpenUploads::is_under_way(const std::string& upload) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return SAFETY("safety.running_uploads") && under_way_.contains(upload);
 }
 
 void OpenUploads::forget(const std::string& upload) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   under_way_.erase(upload);
 }
 

@@ -2,11 +2,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "target/node/node.h"
 #include "target/upstream/upstream.h"
 
@@ -62,8 +62,8 @@ class OpenUploads {
   TargetNode& node_;
   Upstream& upstream_;
   NameLocks turns_;  // of changes of the notes, by drive
-  mutable std::mutex mutex_;
-  std::set<std::string> under_way_;
+  mutable Mutex mutex_;
+  std::set<std::string> under_way_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -14,7 +14,7 @@ constexpr std::size_t kPartsKept = 10'000;
 
 PartReads::Seen PartReads::note(const std::string& key, http::ByteRange part,
                                 steady_clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [found, is_new] = noted_.emplace(key, Noted{now});
   Noted& noted = found->second;
   const bool is_again = !is_new && now - noted.at < kPartsTogether;
@@ -32,7 +32,7 @@ PartReads::Seen PartReads::note(const std::string& key, http::ByteRange part,
 }
 
 void PartReads::note_size(const std::string& key, std::uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = noted_.find(key);
   if (found != noted_.end()) found->second.size = size;
 }

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "common/http/message.h"
 
 namespace tarn::target {
@@ -37,8 +37,8 @@ class PartReads {
     std::optional<std::uint64_t> size = {};
   };
 
-  std::mutex mutex_;  // guards what follows
-  std::map<std::string, Noted> noted_;
+  Mutex mutex_;
+  std::map<std::string, Noted> noted_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -56,7 +56,7 @@ Task<Status> RateLimits::enter(std::string bucket, api::BackendRate rate, api::B
   std::optional<std::chrono::nanoseconds> wait;
   std::chrono::nanoseconds until_next{};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     RequestPace& pace = of_locked(bucket)->paces[kind];
     const BootTime now = clock_.boot_time();
     wait = pace.take(now, spacing, most);
@@ -78,7 +78,7 @@ Task<Status> RateLimits::pass(std::string bucket, api::BackendRate rate, Directi
   if (rate.bytes_per_second == 0) co_return Status();
   std::shared_ptr<OfBucket> own;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     own = of_locked(bucket);
   }
   RateLimiter& limiter = direction == Direction::received ? own->received : own->sent;

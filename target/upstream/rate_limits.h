@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/node/move_limits.h"
 
 namespace tarn::target {
@@ -58,17 +58,18 @@ class RateLimits {
 
  private:
   struct OfBucket {
-    std::map<api::BackendRequest, RequestPace> paces;
+    std::map<api::BackendRequest, RequestPace> paces;  // guarded by RateLimits::mutex_
     RateLimiter received;
     RateLimiter sent;
   };
   [[nodiscard]] std::uint64_t targets() const;
-  [[nodiscard]] std::shared_ptr<OfBucket> of_locked(const std::string& bucket);
+  [[nodiscard]] std::shared_ptr<OfBucket> of_locked(const std::string& bucket)
+      TARN_REQUIRES(mutex_);
 
   Clock& clock_;
   const std::function<std::size_t()> targets_;
-  std::mutex mutex_;  // guards what follows, and each `paces`
-  std::map<std::string, std::shared_ptr<OfBucket>> buckets_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<OfBucket>> buckets_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

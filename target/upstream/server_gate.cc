@@ -18,7 +18,7 @@ ServerGate::Pass::~Pass() {
 void ServerGate::Pass::note(bool answered) { gate_->note(answered); }
 
 Result<bool> ServerGate::try_enter() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const BootTime now = clock_.boot_time();
   if (now < refuses_until_)
     return fail(Errc::unavailable, "it failed {} times in a row, and is asked again in {} s",
@@ -48,14 +48,14 @@ Task<Result<ServerGate::Pass>> ServerGate::enter() {
 
 void ServerGate::leave() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --running_;
   }
   left_.ring();
 }
 
 void ServerGate::note(bool answered) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (answered) {
     failures_ = 0;
     refuses_until_ = BootTime(0);
@@ -69,19 +69,19 @@ void ServerGate::note(bool answered) {
 }
 
 bool ServerGate::is_open() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failures_ >= kFailuresMax;
 }
 
 std::shared_ptr<ServerGate> ServerGates::of(const std::string& server) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& gate = gates_[server];
   if (!gate) gate = std::make_shared<ServerGate>(requests_, clock_);
   return gate;
 }
 
 std::size_t ServerGates::open() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<std::size_t>(std::count_if(
       gates_.begin(), gates_.end(), [](const auto& each) { return each.second->is_open(); }));
 }

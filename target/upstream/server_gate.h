@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/event.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -57,11 +57,11 @@ class ServerGate : public std::enable_shared_from_this<ServerGate> {
   const std::size_t requests_;
   Clock& clock_;
   Event left_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::size_t running_ = 0;
-  unsigned failures_ = 0;  // in a row
-  BootTime refuses_until_{0};
-  std::chrono::seconds open_for_ = kOpenFirst;
+  mutable Mutex mutex_;
+  std::size_t running_ TARN_GUARDED_BY(mutex_) = 0;
+  unsigned failures_ TARN_GUARDED_BY(mutex_) = 0;  // in a row
+  BootTime refuses_until_ TARN_GUARDED_BY(mutex_){0};
+  std::chrono::seconds open_for_ TARN_GUARDED_BY(mutex_) = kOpenFirst;
 };
 
 /// The gates of all servers. Thread-safe.
@@ -77,8 +77,8 @@ class ServerGates {
  private:
   const std::size_t requests_;
   Clock& clock_;
-  mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<ServerGate>> gates_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<ServerGate>> gates_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

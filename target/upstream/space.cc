@@ -37,8 +37,8 @@ struct SpaceKeeper::DriveSpace {
   Event demanded;  ///< there is a demand more
   Event answered;  ///< or has been one
 
-  std::mutex mutex;  // guards what follows
-  std::vector<std::shared_ptr<Demand>> demands;
+  Mutex mutex;
+  std::vector<std::shared_ptr<Demand>> demands TARN_GUARDED_BY(mutex);
 
   /// Evictions that found too little are not tried again before, unless buckets or settings change.
   struct Rest {
@@ -46,16 +46,16 @@ struct SpaceKeeper::DriveSpace {
     std::uint64_t bmd_version = 0;
     std::uint64_t config_version = 0;
   };
-  Rest by_watermark;  // of the keeper alone
+  Rest by_watermark;  // both of the keeper alone
   Rest by_demand;
 
   [[nodiscard]] bool has_demands() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return !demands.empty();
   }
   /// Bytes that are wanted: of the first demand, and of those after it up to `most`.
   [[nodiscard]] std::uint64_t wanted(std::uint64_t most) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     std::uint64_t sum = 0;
     for (const auto& each : demands) {
       if (sum != 0 && sum + each->bytes > most) break;
@@ -66,7 +66,7 @@ struct SpaceKeeper::DriveSpace {
   /// Answers the demands that `has_room` says yes to, each in addition to those before it.
   void answer(const std::function<bool(std::uint64_t bytes)>& has_room) {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       std::uint64_t sum = 0;
       std::erase_if(demands, [&](const std::shared_ptr<Demand>& each) {
         sum += each->bytes;
@@ -79,7 +79,7 @@ struct SpaceKeeper::DriveSpace {
   }
   void refuse_all() {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       for (const auto& each : demands) each->answer = Demand::Answer::refused;
       demands.clear();
     }
@@ -91,7 +91,7 @@ SpaceKeeper::SpaceKeeper(TargetNode& node) : node_(node) {}
 SpaceKeeper::~SpaceKeeper() = default;
 
 std::shared_ptr<SpaceKeeper::DriveSpace> SpaceKeeper::space_of(const Drive& drive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& space = drives_[drive.id()];
   if (!space) space = std::make_shared<DriveSpace>();
   return space;
@@ -235,14 +235,14 @@ Task<bool> SpaceKeeper::make_room_on(Drive& drive, std::uint64_t bytes,
   const auto demand = std::make_shared<Demand>();
   demand->bytes = bytes;
   {
-    const std::lock_guard lock(space->mutex);
+    const MutexLock lock(space->mutex);
     space->demands.push_back(demand);
   }
   space->demanded.ring();
   while (true) {
     const auto stopped = (co_await asio::this_coro::cancellation_state).cancelled();
     {
-      const std::lock_guard lock(space->mutex);
+      const MutexLock lock(space->mutex);
       if (demand->answer != Demand::Answer::none) co_return demand->answer == Demand::Answer::made;
       if (stopped != asio::cancellation_type::none || steady_clock::now() >= until) {
         std::erase(space->demands, demand);

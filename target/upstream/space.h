@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "common/api/bucket_copy.h"
+#include "common/base/mutex.h"
 #include "common/obs/metrics.h"
 #include "target/node/node.h"
 #include "target/node/room_maker.h"
@@ -64,9 +64,9 @@ class SpaceKeeper final : public RoomMaker {
 
   TargetNode& node_;
   Counts counts_;
-  NameLocks turns_;   // by the id of a drive: evictions from it; and a word for drops of pieces
-  std::mutex mutex_;  // guards the next
-  std::map<std::string, std::shared_ptr<DriveSpace>> drives_;  // by id
+  NameLocks turns_;  // by the id of a drive: evictions from it; and a word for drops of pieces
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<DriveSpace>> drives_ TARN_GUARDED_BY(mutex_);  // by id
 };
 
 /// Routes of the internal listener: a target's part of the job lru (eviction_job.cc).
