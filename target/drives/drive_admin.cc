@@ -75,7 +75,7 @@ DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener,
 }
 
 DriveList DriveAdmin::list() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return list_;
 }
 
@@ -95,7 +95,7 @@ Task<Status> DriveAdmin::save(DriveList list) {
 Task<Status> DriveAdmin::keep_list(DriveList list) {
   CO_TRY_OK(co_await threads_.run(
       [this, &list]() -> Status { return save_drive_list(opener_.options.dir, list); }));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   list_ = std::move(list);
   co_return Status();
 }
@@ -164,7 +164,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
 void DriveAdmin::write_identities(const Siblings& siblings) {
   std::map<std::string, DriveIdentity> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     siblings_ = siblings;
     for (auto& [path, identity] : identities_) identity.siblings = siblings;
     all = identities_;
@@ -188,7 +188,7 @@ std::int64_t DriveAdmin::oldest_tombstone() const {
 
 /// As a target that was away for that long: what was deleted meanwhile may no longer be known.
 Status DriveAdmin::check_not_fenced(const FoundDrive& found) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!found.identity || !list_.is_fenced(found.identity->drive, oldest_tombstone())) return {};
   return fail(Errc::conflict,
               "drive {} (id {}) was detached for longer than target.tombstone_keep: objects on it "
@@ -207,7 +207,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   TRY_OK(check_not_fenced(found));
   std::vector<FoundDrive> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     identities_.erase(path);  // of one that came in vain
     for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
     // Its knowledge of the others is of the time when it went.
@@ -234,7 +234,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   TRY(opened.drive,
       opener_.open(std::move(files), *use, state, store_.mirror().evicted(use->identity.drive)));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     identities_[path] = use->identity;
   }
   write_identities(use->identity.siblings);
@@ -282,7 +282,7 @@ Task<Status> DriveAdmin::enters(std::shared_ptr<Drive> drive, const cluster::Clu
     if (!seen.bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
   drive->save_cluster_state([now] { return cluster::encode_cluster_file(*now); });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     away_.erase(drive->path());
   }
   hooks_.changed();
@@ -343,7 +343,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   }
   std::erase_if(siblings, [&](const auto& each) { return each.second.path == path; });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     identities_.erase(path);
     away_.erase(path);
     if (drive != nullptr) leaving_.push_back(drive);
@@ -453,26 +453,26 @@ Task<Status> DriveAdmin::examine(std::string path) {
 }
 
 std::set<std::string> DriveAdmin::leaving() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::set<std::string> out;
   for (const auto& drive : leaving_) out.insert(drive->path());
   return out;
 }
 
 std::map<std::string, std::string> DriveAdmin::labels() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return list_.labels;
 }
 
 bool DriveAdmin::all_in_service() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return list_.all_in_service(oldest_tombstone());
 }
 
 Task<void> DriveAdmin::close_detached() {
   std::vector<std::shared_ptr<Drive>> drives;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     drives = leaving_;
     drives.insert(drives.end(), lost_.begin(), lost_.end());
   }
@@ -483,26 +483,26 @@ Task<void> DriveAdmin::close_detached() {
     const double rest = drive->is_lost() ? kRestSecondsLost : kRestSeconds;
     const Status closed = co_await threads_.run([&] { return drive->close(rest); });
     if (!closed) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase(leaving_, drive);
     std::erase(lost_, drive);
   }
 }
 
 DriveAdmin::Siblings DriveAdmin::siblings() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return siblings_;
 }
 
 bool DriveAdmin::is_closing(const std::string& path) const {
   const auto has_it = [&](const auto& drive) { return drive->path() == path; };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::any_of(leaving_.begin(), leaving_.end(), has_it) ||
          std::any_of(lost_.begin(), lost_.end(), has_it);
 }
 
 std::vector<std::string> DriveAdmin::paths() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return list_.apply_to(opener_.options.drives);
 }
 

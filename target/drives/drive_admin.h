@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/cluster/state/cluster_view.h"
 #include "common/io/drive_threads.h"
 #include "common/io/mount_watch.h"
@@ -187,14 +187,16 @@ class DriveAdmin {
   BootTime evict_again_{};        // of evict_away()
   std::uint64_t walks_seen_ = 0;  // of tend_leaving()
   BootTime look_again_{0};
-  ReturnBudget returns_;      // of tend_away()
-  mutable std::mutex mutex_;  // guards what follows
-  DriveList list_;
-  std::map<std::string, DriveIdentity> identities_;  // by path
-  Siblings siblings_;  // of all that are or were there, and are not given up
-  std::vector<std::shared_ptr<Drive>> leaving_;
-  std::vector<std::shared_ptr<Drive>> lost_;           // are out, and not closed yet
-  std::map<std::string, std::shared_ptr<Away>> away_;  // by path; what it says is of tend_away()
+  ReturnBudget returns_;  // of tend_away()
+  mutable Mutex mutex_;
+  DriveList list_ TARN_GUARDED_BY(mutex_);
+  std::map<std::string, DriveIdentity> identities_ TARN_GUARDED_BY(mutex_);  // by path
+  // Of all that are or were there, and are not given up.
+  Siblings siblings_ TARN_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Drive>> leaving_ TARN_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Drive>> lost_ TARN_GUARDED_BY(mutex_);  // are out, and not closed yet
+  // By path; what it says is of tend_away().
+  std::map<std::string, std::shared_ptr<Away>> away_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

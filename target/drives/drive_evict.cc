@@ -27,7 +27,7 @@ Status check_all_serve(const ObjectStore& store) {
 /// True of a drive that has been missing for so long, or that something was evicted from. False of
 /// one that an operator has put out of service.
 bool DriveAdmin::stays_away(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto away = away_.find(path);
   if (away == away_.end()) return false;
   return clock_.boot_time() - away->second->since >= evict_after_ ||
@@ -83,7 +83,7 @@ Task<Status> DriveAdmin::evict(std::vector<Evictable> wanted) {
   std::map<std::string, std::shared_ptr<Away>> away;
   std::set<std::string> given_up;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     away = away_;
     for (const auto& [id, gone] : list_.gone) given_up.insert(id);
   }

@@ -2,8 +2,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 namespace {
@@ -112,8 +113,8 @@ void DriveMetrics::refresh(const Drive& drive) {
 
 /// The metrics of all drives that there ever were, kept up to date by several scrapes at a time.
 struct AllMetrics {
-  std::mutex mutex;
-  std::map<std::shared_ptr<Drive>, std::unique_ptr<DriveMetrics>> by_drive;
+  Mutex mutex;
+  std::map<std::shared_ptr<Drive>, std::unique_ptr<DriveMetrics>> by_drive TARN_GUARDED_BY(mutex);
 };
 
 /// Errors of a drive, by kind.
@@ -148,7 +149,7 @@ std::string note_of(const Drive& drive) {
 
 void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
   const auto refresh = [&metrics, &store, all = std::make_shared<AllMetrics>()] {
-    const std::lock_guard lock(all->mutex);
+    const MutexLock lock(all->mutex);
     // First those that are no longer in use: another one at the same path has the last word.
     for (const auto& [drive, its] : all->by_drive) {
       its->refresh(*drive);

@@ -38,7 +38,7 @@ Task<void> DriveAdmin::tend_away() {
   }
   std::map<std::string, std::shared_ptr<Away>> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all = away_;
   }
   for (auto& [path, away] : all) co_await look_for(path, std::move(away));
@@ -70,7 +70,7 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
   store_.lose(*drive, away->why);
   node_.bad_pieces.forget();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     identities_.erase(path);
     lost_.push_back(drive);
     away_[path] = away;

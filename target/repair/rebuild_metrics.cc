@@ -4,10 +4,11 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 namespace {
@@ -98,16 +99,16 @@ struct AllRebuildMetrics {
       : slices(metrics, node.rebuild, node.clock, "slices"),
         copies(metrics, node.given_copies, node.clock, "copies") {}
 
-  std::mutex mutex;  // guards what follows
-  RebuildMetrics slices;
-  RebuildMetrics copies;
+  Mutex mutex;
+  RebuildMetrics slices TARN_GUARDED_BY(mutex);
+  RebuildMetrics copies TARN_GUARDED_BY(mutex);
 };
 
 }  // namespace
 
 void export_rebuilds(obs::Metrics& metrics, const TargetNode& node) {
   metrics.before_scrape([all = std::make_shared<AllRebuildMetrics>(metrics, node)] {
-    const std::lock_guard lock(all->mutex);
+    const MutexLock lock(all->mutex);
     all->slices.refresh();
     all->copies.refresh();
   });

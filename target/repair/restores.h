@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <utility>
+
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -19,7 +20,7 @@ class Restores {
     Turn& operator=(Turn&&) = delete;
     ~Turn() {
       if (of_ == nullptr) return;
-      const std::lock_guard lock(of_->mutex_);
+      const MutexLock lock(of_->mutex_);
       of_->sets_.erase(set_);
     }
     /// False: another reader has it.
@@ -33,13 +34,13 @@ class Restores {
   };
 
   Turn begin(std::uint64_t set) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return sets_.insert(set).second ? Turn(*this, set) : Turn();
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::uint64_t> sets_;
+  Mutex mutex_;
+  std::set<std::uint64_t> sets_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -1,12 +1,15 @@
 // One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/mutex.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "target/replica/node_copies.h"
 #include "target/request/handlers.h"
@@ -18,6 +21,23 @@ namespace {
 constexpr std::uint64_t kListLimitMax = 10'000;
 constexpr int kListAttemptsMax = 20;
 
+/// Names that a page met whose newest version not all homes have. Thread-safe.
+class PendingNames {
+ public:
+  void add(std::string_view name) {
+    const MutexLock lock(mutex_);
+    names_.emplace(name);
+  }
+  [[nodiscard]] std::set<std::string> take() {
+    const MutexLock lock(mutex_);
+    return std::exchange(names_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::string> names_ TARN_GUARDED_BY(mutex_);
+};
+
 /// A page that shows only versions that all homes of the name have: instead of any other, the
 /// version that they had a moment ago. The page is made anew until it meets no other such name.
 Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
@@ -25,18 +45,17 @@ Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::Buck
   CO_TRY_OK(is_authoritative_for_copies(node));
   std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
   for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
-    std::mutex mutex;
-    std::set<std::string> names;
+    PendingNames pending;
     plan.in_place_of = [&](std::string_view name,
                            const io::ObjectRecord& record) -> const io::ObjectRecord* {
       if (pending_by(record).empty()) return &record;
       const auto at = settled.find(name);
       if (at != settled.end()) return at->second ? &*at->second : nullptr;
-      const std::lock_guard lock(mutex);
-      names.emplace(name);
+      pending.add(name);
       return &record;
     };
     auto page = co_await list_page(node.store, plan, after, limit);
+    const std::set<std::string> names = pending.take();
     if (!page || names.empty()) co_return page;
     for (const std::string& name : names) {
       CO_TRY(auto found, co_await settled_records(node, name_in(bucket, name)));

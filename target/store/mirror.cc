@@ -70,19 +70,19 @@ void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> mi
     for (const auto& drive : store_.drives()) ledger.misplaced.insert(drive->id());
     for (const auto& [path, id] : missing_ids) ledger.misplaced.insert(id);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ledger_ = std::move(ledger);
   missing_ids_ = std::move(missing_ids);
   directory_ = std::move(directory);
 }
 
 Standing Mirror::standing(const Drive& drive) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ledger_.behind.contains(drive.id()) ? Standing::behind : Standing::good;
 }
 
 std::set<std::string> Mirror::behind() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::set<std::string> out;
   for (const auto& drive : store_.drives())
     if (drive->in_service() &&
@@ -92,24 +92,24 @@ std::set<std::string> Mirror::behind() const {
 }
 
 bool Mirror::outdated(const Drive& drive) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ledger_.outdated.contains(drive.id());
 }
 
 bool Mirror::may_be_misplaced(const Drive& home) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ledger_.behind.contains(home.id()) ||
          (ledger_.misplaced.contains(home.id()) && SAFETY("safety.misplaced_noted"));
 }
 
 bool Mirror::are_misplaced(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = missing_ids_.find(path);
   return known == missing_ids_.end() || ledger_.misplaced.contains(known->second);
 }
 
 bool Mirror::any_behind() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return any_of_set(store_, ledger_);
 }
 
@@ -258,7 +258,7 @@ Task<Result<std::shared_ptr<OpenObject>>> Mirror::open(ObjectName name,
 
 void Mirror::report_bad(const ObjectName& name, const Drive& drive) {
   constexpr std::size_t kBadMax = 10'000;  // the rest is found when it is read again
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool known = std::any_of(bad_.begin(), bad_.end(), [&](const Bad& each) {
     return each.drive == &drive && each.name.bucket == name.bucket &&
            each.name.object == name.object;
@@ -267,12 +267,12 @@ void Mirror::report_bad(const ObjectName& name, const Drive& drive) {
 }
 
 std::deque<Mirror::Bad> Mirror::take_bad() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(bad_, {});
 }
 
 std::size_t Mirror::surely(BucketId bucket, std::uint8_t copies) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = ledger_.complete.find(bucket);
   return found == ledger_.complete.end() ? 0 : std::min(found->second, copies);
 }
@@ -286,7 +286,7 @@ bool Mirror::has_full_view(BucketId bucket, std::uint8_t copies) const {
 }
 
 MirrorLedger Mirror::ledger() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ledger_;
 }
 
@@ -333,7 +333,7 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes, bool needs_d
   // The first has told the directory, without which no drive is believed at a start.
   if ((needs_directory || has_fewer(ledger, this->ledger())) && !written.front())
     co_return written.front();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ledger_ = std::move(ledger);
   co_return Status();
 }
@@ -354,13 +354,13 @@ Task<Status> Mirror::returns(Drive& drive, MirrorLedger remembered) {
 }
 
 std::string Mirror::id_of_missing(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = missing_ids_.find(path);
   return known == missing_ids_.end() ? std::string() : known->second;
 }
 
 void Mirror::loses(const Drive& drive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   missing_ids_[drive.path()] = drive.id();
 }
 
@@ -379,7 +379,7 @@ Task<Status> Mirror::note_evicted(EvictedDrives more) {
   const auto held = co_await ledger_lock_.acquire("ledger");
   MirrorLedger next;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [drive, buckets] : more) ledger_.add_evicted(drive, buckets);
     next = ledger_;
   }
@@ -387,7 +387,7 @@ Task<Status> Mirror::note_evicted(EvictedDrives more) {
 }
 
 EvictedBuckets Mirror::evicted(const std::string& drive) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto its = ledger_.evicted.find(drive);
   return its == ledger_.evicted.end() ? EvictedBuckets() : its->second;
 }
@@ -437,7 +437,7 @@ Task<Status> Mirror::note_misplaced(std::set<std::string> drives) {
                           drives.end());
   };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!lacks_some(ledger_)) co_return Status();
   }
   const auto held = co_await ledger_lock_.acquire("ledger");
@@ -481,7 +481,7 @@ Task<Status> Mirror::all_in_place(std::uint64_t misplacings) {
   if (next.misplaced.empty() || !all_there || store_.may_hold_foreign()) co_return Status();
   {
     // First: a name that is misplaced from here on is noted anew, after this.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (misplacings_.load() != misplacings) co_return Status();
     ledger_.misplaced.clear();
   }

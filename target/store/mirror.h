@@ -4,7 +4,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/drive/drive.h"
 #include "target/store/mirror_ledger.h"
 #include "target/store/mirror_plan.h"
@@ -204,11 +204,11 @@ class Mirror {
   NameLocks ledger_lock_;
   std::atomic<std::uint64_t> disturbances_{1};
   std::atomic<std::uint64_t> misplacings_{0};
-  std::map<std::string, std::string> missing_ids_;  // path -> uuid
-  std::string directory_;                           // of the node, where the ledger is written, too
-  mutable std::mutex mutex_;                        // guards what follows
-  MirrorLedger ledger_;
-  std::deque<Bad> bad_;
+  std::map<std::string, std::string> missing_ids_ TARN_GUARDED_BY(mutex_);  // path -> uuid
+  std::string directory_;  // of the node, where the ledger is written, too
+  mutable Mutex mutex_;
+  MirrorLedger ledger_ TARN_GUARDED_BY(mutex_);
+  std::deque<Bad> bad_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

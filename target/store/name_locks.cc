@@ -29,7 +29,7 @@ Task<NameLocks::Held> NameLocks::acquire(std::string name) {
           auto own = std::move(*handler);
           asio::post(executor, [own = std::move(own)]() mutable { own(); });
         };
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         const auto [at, free] = names_.try_emplace(name);
         if (free) {
           resume();
@@ -42,12 +42,12 @@ Task<NameLocks::Held> NameLocks::acquire(std::string name) {
 }
 
 bool NameLocks::is_held(const std::string& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return names_.contains(name);
 }
 
 void NameLocks::release(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = names_.find(name);
   if (at->second.empty()) {
     names_.erase(at);

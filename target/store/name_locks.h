@@ -3,11 +3,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "common/base/async.h"
+#include "common/base/mutex.h"
 
 namespace tarn::target {
 
@@ -36,9 +36,9 @@ class NameLocks {
  private:
   void release(const std::string& name);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   /// Present: held. The queue: who waits.
-  std::unordered_map<std::string, std::deque<std::function<void()>>> names_;
+  std::unordered_map<std::string, std::deque<std::function<void()>>> names_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target

@@ -68,7 +68,7 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
 
 void ObjectStore::replace_set(std::shared_ptr<const DriveSet> next) {
   {
-    const std::lock_guard lock(former_mutex_);
+    const MutexLock lock(former_mutex_);
     std::erase_if(former_, [](const auto& each) { return each.expired(); });
     former_.push_back(set_.get());
   }
@@ -81,7 +81,7 @@ bool ObjectStore::may_be_asked(const Drive& drive) const {
                                          [&](const auto& one) { return one.get() == &drive; });
   };
   if (has_it(set_.get())) return true;
-  const std::lock_guard lock(former_mutex_);
+  const MutexLock lock(former_mutex_);
   return std::any_of(former_.begin(), former_.end(),
                      [&](const auto& each) { return has_it(each.lock()); });
 }

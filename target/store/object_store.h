@@ -3,7 +3,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/place/hrw.h"
 #include "common/cluster/state/state.h"
@@ -206,9 +206,10 @@ class ObjectStore {
                                const InPlaceOf& in_place_of);
 
   Snapshot<DriveSet> set_;
-  mutable std::mutex former_mutex_;
-  std::vector<std::weak_ptr<const DriveSet>> former_;  // sets that set_ was; guarded by it
-  std::vector<std::shared_ptr<Drive>> detached_;       // who began before may still ask them
+  mutable Mutex former_mutex_;
+  // Sets that set_ was.
+  std::vector<std::weak_ptr<const DriveSet>> former_ TARN_GUARDED_BY(former_mutex_);
+  std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them
   Snapshot<SpaceLimits> space_limits_;
   std::atomic<std::uint64_t> evictions_{0};
   NameLocks locks_;

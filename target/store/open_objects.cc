@@ -36,7 +36,7 @@ void OpenObjects::Shard::take(Entries::iterator entry, Entries& into) {
 std::shared_ptr<OpenObject> OpenObjects::find(BucketId bucket, std::string_view name) {
   const Key key{bucket, name};
   Shard& shard = shard_of(key);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.by_name.find(key);
   if (found == shard.by_name.end()) return nullptr;
   shard.entries.splice(shard.entries.begin(), shard.entries, found->second);
@@ -45,7 +45,7 @@ std::shared_ptr<OpenObject> OpenObjects::find(BucketId bucket, std::string_view 
 
 OpenObjects::Moment OpenObjects::now(BucketId bucket, std::string_view name) {
   Shard& shard = shard_of({bucket, name});
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   return shard.moment;
 }
 
@@ -56,7 +56,7 @@ void OpenObjects::keep(BucketId bucket, std::string_view name, Moment since,
   if (count_max == 0 || bytes > kBytesMax / kShards) return;
   Shard& shard = shard_of({bucket, name});
   Entries gone;  // let go of when the lock is no longer held
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const bool is_changing = std::find(shard.changing.begin(), shard.changing.end(),
                                      std::pair(bucket, std::string(name))) != shard.changing.end();
   if (is_changing || shard.dead.contains(bucket)) return;
@@ -73,7 +73,7 @@ OpenObjects::Change::Change(OpenObjects& all, BucketId bucket, std::string name)
   const Key key{bucket_, name_};
   Shard& shard = all_.shard_of(key);
   Entries gone;
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   ++shard.moment;
   shard.changing.emplace_back(bucket_, name_);
   const auto found = shard.by_name.find(key);
@@ -83,7 +83,7 @@ OpenObjects::Change::Change(OpenObjects& all, BucketId bucket, std::string name)
 
 OpenObjects::Change::~Change() {
   Shard& shard = all_.shard_of({bucket_, name_});
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   ++shard.moment;
   const auto mine =
       std::find(shard.changing.begin(), shard.changing.end(), std::pair(bucket_, name_));
@@ -93,7 +93,7 @@ OpenObjects::Change::~Change() {
 void OpenObjects::forget_drive(const Drive& drive) {
   for (Shard& shard : shards_) {
     Entries gone;
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     for (auto entry = shard.entries.begin(); entry != shard.entries.end();) {
       const auto here = entry++;
       if (&here->object->drive() == &drive) shard.take(here, gone);
@@ -104,7 +104,7 @@ void OpenObjects::forget_drive(const Drive& drive) {
 void OpenObjects::forget_bucket(BucketId bucket) {
   for (Shard& shard : shards_) {
     Entries gone;
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     shard.dead.insert(bucket);
     for (auto entry = shard.entries.begin(); entry != shard.entries.end();) {
       const auto here = entry++;

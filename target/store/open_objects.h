@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "target/drive/open_object.h"
 
 namespace tarn::target {
@@ -84,15 +84,16 @@ class OpenObjects {
   using Entries = std::list<Entry>;
   /// Part of the names, with a lock of its own.
   struct Shard {
-    std::mutex mutex;                                          // guards what follows
-    Entries entries;                                           // most recently used first
-    std::unordered_map<Key, Entries::iterator, Hash> by_name;  // names lie in the entries
-    std::vector<std::pair<BucketId, std::string>> changing;
-    std::set<BucketId> dead;
-    Moment moment = 0;  // counts beginnings and ends of changes
-    std::size_t bytes = 0;
+    Mutex mutex;
+    Entries entries TARN_GUARDED_BY(mutex);  // most recently used first
+    // Names lie in the entries.
+    std::unordered_map<Key, Entries::iterator, Hash> by_name TARN_GUARDED_BY(mutex);
+    std::vector<std::pair<BucketId, std::string>> changing TARN_GUARDED_BY(mutex);
+    std::set<BucketId> dead TARN_GUARDED_BY(mutex);
+    Moment moment TARN_GUARDED_BY(mutex) = 0;  // counts beginnings and ends of changes
+    std::size_t bytes TARN_GUARDED_BY(mutex) = 0;
     /// Takes an entry out, to be let go of without the lock.
-    void take(Entries::iterator entry, Entries& into);
+    void take(Entries::iterator entry, Entries& into) TARN_REQUIRES(mutex);
   };
   static constexpr std::size_t kShards = 16;
 

@@ -57,12 +57,12 @@ std::vector<std::size_t> drives_for_piece(std::span<const DriveView> views, std:
 
 NewPiece::NewPiece(PiecesHere& all, PieceKey key, std::unique_ptr<WorkFile> file)
     : all_(all), key_(std::move(key)), file_(std::move(file)) {
-  const std::lock_guard guard(all_.mutex_);
+  const MutexLock guard(all_.mutex_);
   all_.writing_.emplace(key_, &file_->drive());
 }
 
 NewPiece::~NewPiece() {
-  const std::lock_guard guard(all_.mutex_);
+  const MutexLock guard(all_.mutex_);
   const auto [begin, end] = all_.writing_.equal_range(key_);
   const auto ours =
       std::find_if(begin, end, [this](const auto& each) { return each.second == &file_->drive(); });
@@ -77,7 +77,7 @@ Task<NameLocks::Held> PiecesHere::lock(const PieceKey& key) {
 
 std::vector<PiecesHere::Writing> PiecesHere::being_written(const PieceKey& of_set) const {
   std::vector<Writing> out;
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   for (auto at = writing_.lower_bound({of_set.bucket, of_set.name, of_set.set, 0});
        at != writing_.end() && same_set(at->first, of_set); ++at)
     out.push_back({at->first.index, at->second});
@@ -269,7 +269,7 @@ Task<Result<bool>> PiecesHere::drop(PieceKey key, Generation up_to) {
 
 Task<Result<bool>> PiecesHere::any() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (!writing_.empty()) co_return true;
   }
   const auto drives = store_.drives();

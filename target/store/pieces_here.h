@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "target/drive/drive.h"
 #include "target/drive/toll.h"
 #include "target/store/name_locks.h"
@@ -126,8 +126,8 @@ class PiecesHere {
   [[nodiscard]] std::vector<Writing> being_written(const PieceKey& of_set) const;
 
   ObjectStore& store_;
-  mutable std::mutex mutex_;  // guards the next
-  std::multimap<PieceKey, const Drive*> writing_;
+  mutable Mutex mutex_;
+  std::multimap<PieceKey, const Drive*> writing_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::target
