@@ -90,29 +90,30 @@ class Gauges {
 }  // namespace
 
 void RedundancyBoard::round_begins(BootTime now, std::chrono::nanoseconds interval) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   round_began_ = now;
   interval_ = interval;
 }
 
 void RedundancyBoard::put(BucketId bucket, Counted counted) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counted_.insert_or_assign(bucket, std::move(counted));
 }
 
 void RedundancyBoard::drop(BucketId bucket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counted_.erase(bucket);
 }
 
 void RedundancyBoard::round_ends(BootTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   round_took_ = now - round_began_;
-  std::erase_if(counted_, [&](const auto& each) { return is_stale(each.second, now); });
+  std::erase_if(counted_,
+                [&](const auto& each) TARN_REQUIRES(mutex_) { return is_stale(each.second, now); });
 }
 
 void RedundancyBoard::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counted_.clear();
   round_took_.reset();
 }
@@ -126,7 +127,7 @@ bool RedundancyBoard::is_stale(const Counted& counted, BootTime now) const {
 
 std::vector<prometheus::MetricFamily> RedundancyBoard::gauges(const cluster::ClusterState& state,
                                                               BootTime now, WallTime wall) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Gauges out;
   for (const auto& [id, counted] : counted_) {
     const cluster::BucketRecord* bucket = state.bmd.find(id);

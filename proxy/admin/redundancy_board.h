@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -11,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/cluster/state/state.h"
 #include "proxy/admin/redundancy_tally.h"
 
@@ -43,13 +43,14 @@ class RedundancyBoard {
                                                              BootTime now, WallTime wall) const;
 
  private:
-  [[nodiscard]] bool is_stale(const Counted& counted, BootTime now) const;
+  [[nodiscard]] bool is_stale(const Counted& counted, BootTime now) const TARN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<BucketId, Counted> counted_;  // all guarded by mutex_
-  BootTime round_began_{};
-  std::chrono::nanoseconds interval_{};
-  std::optional<std::chrono::nanoseconds> round_took_;  ///< the last that ended
+  mutable Mutex mutex_;
+  std::map<BucketId, Counted> counted_ TARN_GUARDED_BY(mutex_);
+  BootTime round_began_ TARN_GUARDED_BY(mutex_){};
+  std::chrono::nanoseconds interval_ TARN_GUARDED_BY(mutex_){};
+  /// Duration of the last round that has ended.
+  std::optional<std::chrono::nanoseconds> round_took_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::proxy

@@ -70,7 +70,7 @@ void Jobs::remove(const std::string& id, Revision revision) {
 }
 
 std::optional<Job> Jobs::find(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.revision == 0) return std::nullopt;
   return found->second.job;
@@ -79,7 +79,7 @@ std::optional<Job> Jobs::find(const std::string& id) const {
 std::vector<Job> Jobs::all() const {
   std::vector<Job> out;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, held] : jobs_)
       if (held.revision != 0) out.push_back(held.job);
   }
@@ -91,14 +91,14 @@ std::vector<Job> Jobs::all() const {
 
 std::vector<Job> Jobs::driven() const {
   std::vector<Job> out;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, held] : jobs_)
     if (held.driven && !held.ending && held.revision != 0) out.push_back(held.job);
   return out;
 }
 
 void Jobs::update(const std::string& id, const std::function<void(Job&)>& change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || !found->second.driven || !found->second.job.is_running()) return;
   change(found->second.job);
@@ -106,12 +106,12 @@ void Jobs::update(const std::string& id, const std::function<void(Job&)>& change
 }
 
 bool Jobs::should_stop(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(id);
   return found == jobs_.end() || !found->second.driven || found->second.job.stop_asked;
 }
 
-/// Why `refuse` refuses; empty when it does not. The lock is held.
+/// Why `refuse` refuses; empty when it does not.
 std::string Jobs::refused(const Refusal& refuse) const {
   for (const auto& [id, held] : jobs_) {
     if (held.revision == 0 || !held.job.is_running()) continue;
@@ -147,7 +147,7 @@ Task<Result<bool>> Jobs::commit_new(Job job, bool exclusive, Revision last) {
     CO_TRY_OK(co_await fetch(id));
     co_return find(id).has_value();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Held& held = jobs_[id];
   if (held.revision < done->revision) {
     held.revision = done->revision;
@@ -169,7 +169,7 @@ Task<Result<std::string>> Jobs::begin(Job& job, Refusal refuse) {
     if (refuse) CO_TRY_OK(co_await catch_up());
     Revision last = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto driven = std::count_if(jobs_.begin(), jobs_.end(),
                                         [](const auto& each) { return each.second.driven; });
       if (attempt == 0 && driven >= static_cast<std::ptrdiff_t>(kRunningMax))
@@ -226,13 +226,13 @@ Task<bool> Jobs::is_ours(std::string id) {
     if (co_await is_cancelled()) co_return false;
     co_await pause(kJobsLookEvery);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(id);
   co_return found != jobs_.end() && found->second.driven;
 }
 
 void Jobs::release(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   found->second.driven = false;
@@ -284,13 +284,13 @@ void Jobs::spawn(asio::any_io_executor executor, Job job) {
 }
 
 void Jobs::note_ending(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.ending = true;
 }
 
 std::vector<std::string> Jobs::ending() const {
   std::vector<std::string> out;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, held] : jobs_)
     if (held.driven && held.ending && held.job.is_running()) out.push_back(id);
   return out;
@@ -316,7 +316,7 @@ Task<void> Jobs::finish(std::string id, Status result) {
 Task<void> Jobs::forget(std::string id) {
   Revision revision = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = jobs_.find(id); found != jobs_.end()) revision = found->second.revision;
   }
   Transaction transaction;
@@ -325,7 +325,7 @@ Task<void> Jobs::forget(std::string id) {
   const auto done = co_await node_.store.commit(std::move(transaction));
   release(id);
   if (done && done->succeeded) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     remove(id, done->revision);
   }
 }

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/cluster/store/meta_store.h"
 #include "common/http/loops.h"
 #include "proxy/jobs/job.h"
@@ -132,22 +132,23 @@ class Jobs {
   /// For who writes something new: a store that has lost the cluster must stay empty until it is
   /// recovered. unavailable when it has.
   Task<Result<cluster::Revision>> cluster_revision();
-  void install(const cluster::KeyValue& item);
-  void remove(const std::string& id, cluster::Revision revision);
+  void install(const cluster::KeyValue& item) TARN_REQUIRES(mutex_);
+  void remove(const std::string& id, cluster::Revision revision) TARN_REQUIRES(mutex_);
 
   Task<void> watch(cluster::Revision from);
   [[nodiscard]] bool is_orphan(const Held& held) const;
   Task<void> take_orphans();
   Task<void> write_progress();
   Task<void> forget_old();
-  [[nodiscard]] std::string refused(const Refusal& refuse) const;
+  [[nodiscard]] std::string refused(const Refusal& refuse) const TARN_REQUIRES(mutex_);
   [[nodiscard]] std::vector<std::string> ending() const;
 
   JobsNode node_;
   Drive drive_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<std::string, Held> jobs_;
-  cluster::Revision last_start_ = 0;  // all jobs that began up to here are known
+  mutable Mutex mutex_;
+  std::map<std::string, Held> jobs_ TARN_GUARDED_BY(mutex_);
+  // All jobs that began up to here are known.
+  cluster::Revision last_start_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tarn::proxy

@@ -22,7 +22,7 @@ Task<Result<Revision>> Jobs::load() {
   cluster::RangeRequest all{std::string(cluster::keys::kAllOfJobs),
                             cluster::prefix_end(std::string(cluster::keys::kAllOfJobs)), 0};
   CO_TRY(const auto found, co_await node_.store.range(std::move(all)));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::map<std::string, Revision> there;
   for (const auto& item : found.items) {
     install(item);
@@ -39,7 +39,7 @@ Task<Result<Revision>> Jobs::load() {
 Task<Status> Jobs::fetch(std::string id) {
   cluster::RangeRequest key{cluster::keys::job(id), "", 0};
   CO_TRY(const auto found, co_await node_.store.range(std::move(key)));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (found.items.empty())
     remove(id, found.revision);
   else
@@ -61,7 +61,7 @@ Task<Status> Jobs::catch_up() {
   CO_TRY(const auto found, co_await node_.store.range(std::move(key)));
   if (found.items.empty()) co_return Status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (found.items.front().mod_revision <= last_start_) co_return Status();
   }
   CO_TRY_OK(co_await load());
@@ -71,7 +71,7 @@ Task<Status> Jobs::catch_up() {
 Task<Result<Job>> Jobs::look_up(std::string id) {
   bool newest = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = jobs_.find(id);
     newest = known != jobs_.end() &&
              ((known->second.driven && !known->second.ending) || !known->second.job.is_running());
@@ -98,7 +98,7 @@ Task<Result<bool>> Jobs::write(Job next, Revision revision, std::string gone) {
   CO_TRY(const auto done, co_await node_.store.commit(std::move(transaction)));
   CO_FAIL_POINT("jobs.after_write");
   if (!done.succeeded) co_return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Held& held = jobs_[id];
   if (held.revision < done.revision) {
     held.revision = done.revision;
@@ -118,7 +118,7 @@ Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
   for (int attempt = 0; attempt < kJobsStoreAttemptsMax; ++attempt) {
     std::optional<Held> base;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto found = jobs_.find(id);
       if (found != jobs_.end()) base = found->second;
     }

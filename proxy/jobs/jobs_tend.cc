@@ -48,7 +48,7 @@ Task<void> pause(std::chrono::milliseconds time) {
 Task<void> Jobs::watch(Revision from) {
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto sink = [this](const cluster::WatchBatch& batch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& event : batch.events) {
       if (event.type == cluster::WatchEvent::Type::put)
         install(event.item);
@@ -80,7 +80,7 @@ bool Jobs::is_orphan(const Held& held) const {
 Task<void> Jobs::take_orphans() {
   std::vector<std::pair<Job, Revision>> orphans;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, held] : jobs_)
       if (is_orphan(held)) orphans.emplace_back(held.job, held.revision);
   }
@@ -94,7 +94,7 @@ Task<void> Jobs::take_orphans() {
       continue;
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       jobs_[job.id].driven = true;
     }
     obs::log("proxy").info("job taken kind={} job={} run={} from={}", job.kind, job.id, job.runs,
@@ -106,7 +106,7 @@ Task<void> Jobs::take_orphans() {
 Task<void> Jobs::write_progress() {
   std::vector<std::pair<Job, Revision>> changed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [id, held] : jobs_) {
       if (!held.driven || !held.changed || !held.job.is_running() || held.revision == 0) continue;
       if (node_.clock.boot_time() - held.written < kWriteEvery) continue;
@@ -127,7 +127,7 @@ Task<void> Jobs::forget_old() {
   std::vector<EndedJob> ended;
   std::map<std::string, Revision> revisions;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, held] : jobs_) {
       if (held.job.is_running()) continue;
       ended.push_back({id, held.job.kind, held.job.ended_ns, held.bytes});
@@ -145,7 +145,7 @@ Task<void> Jobs::forget_old() {
     }
     const auto done = co_await node_.store.commit(std::move(transaction));
     if (!done || !done->succeeded) co_return;  // another proxy was faster: next time
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::size_t i = at; i < until; ++i) remove(old[i], done->revision);
   }
 }

@@ -4,7 +4,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/hash.h"
+#include "common/base/mutex.h"
 #include "common/base/resume.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/member_change.h"
@@ -190,19 +190,19 @@ class Begun {
  public:
   void take_again(const cluster::ClusterState& state) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       seen_ = 0;
     }
     take(state);
   }
   void take(const cluster::ClusterState& state) {
     if (state.map.past.empty() || state.ownership->settled < state.map.version) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (state.map.version > seen_) jobs_.push_back(job_of(state));
     seen_ = std::max(seen_, state.map.version);
   }
   std::optional<Job> next() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (jobs_.empty()) return std::nullopt;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -210,9 +210,9 @@ class Begun {
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<Job> jobs_;
-  std::uint64_t seen_ = 0;
+  Mutex mutex_;
+  std::deque<Job> jobs_ TARN_GUARDED_BY(mutex_);
+  std::uint64_t seen_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ void Suspects::follow_new(const cluster::ClusterState& state) {
   for (const auto& [id, node] : state.map.nodes) {
     if (node.role != cluster::Role::target) continue;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!followed_.insert(id).second) continue;
     }
     metrics_
@@ -74,7 +74,7 @@ Task<void> Suspects::follow(std::string id) {
     set_answering(id, false, ended ? "the stream ended" : ended.error().message);
     co_await pause_before_reconnect();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   followed_.erase(id);
 }
 

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/async.h"
+#include "common/base/mutex.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/state/cluster_view.h"
 #include "common/http/client.h"
@@ -83,8 +83,8 @@ class Suspects {
   Snapshot<Answering> answering_;
   std::map<std::string, std::shared_ptr<Snapshot<LoadReport>>> loads_;  // only loop_
   std::map<std::string, std::atomic<bool>> silence_;                    // of all there ever were
-  std::mutex mutex_;
-  std::set<std::string> followed_;  // guarded by mutex_
+  Mutex mutex_;
+  std::set<std::string> followed_ TARN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tarn::proxy
