@@ -88,12 +88,12 @@ ProgressStyle progress_style(bool quiet) {
 
 Progress::Line::Line(Progress& progress, std::string name)
     : progress_(progress), name_(std::move(name)) {
-  const std::lock_guard lock(progress_.mutex_);
+  const MutexLock lock(progress_.mutex_);
   progress_.lines_.push_back(this);
 }
 
 Progress::Line::~Line() {
-  const std::lock_guard lock(progress_.mutex_);
+  const MutexLock lock(progress_.mutex_);
   progress_.lines_.remove(this);
   progress_.bytes_done_ += meter_.done();
   ++progress_.items_done_;
@@ -107,13 +107,13 @@ Progress::Progress(std::string command, ProgressStyle style)
 Progress::~Progress() { finish(); }
 
 void Progress::expect(std::size_t items, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   items_ = items;
   bytes_ = bytes;
 }
 
 void Progress::say(std::string_view text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   wipe();
   fmt::print(stderr, "tarn {}: {}\n", command_, printable(text));
 }
@@ -125,7 +125,7 @@ Exit Progress::complain(const Error& error) {
 
 void Progress::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
     wipe();
   }
@@ -134,9 +134,13 @@ void Progress::finish() {
 }
 
 void Progress::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto every = style_ == ProgressStyle::live ? kDrawEvery : kPlainEvery;
-  while (!wake_.wait_for(lock, every, [this] { return stop_; })) {
+  while (!stop_) {
+    const auto next = std::chrono::steady_clock::now() + every;
+    while (!stop_ && wake_.wait_until(lock, next)) {
+    }
+    if (stop_) return;
     if (style_ == ProgressStyle::live)
       draw();
     else

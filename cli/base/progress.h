@@ -2,17 +2,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "cli/base/exit_code.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 
 namespace tarn::cli {
 
@@ -91,26 +90,26 @@ class Progress {
 
  private:
   void run();
-  void draw();
-  void wipe();
-  void print_plain();
-  [[nodiscard]] ProgressFigures total_figures() const;
-  [[nodiscard]] std::string total_line(std::size_t columns) const;
+  void draw() TARN_REQUIRES(mutex_);
+  void wipe() TARN_REQUIRES(mutex_);
+  void print_plain() TARN_REQUIRES(mutex_);
+  [[nodiscard]] ProgressFigures total_figures() const TARN_REQUIRES(mutex_);
+  [[nodiscard]] std::string total_line(std::size_t columns) const TARN_REQUIRES(mutex_);
 
   std::string command_;
   ProgressStyle style_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 
-  mutable std::mutex mutex_;  ///< guards all below
-  std::condition_variable wake_;
-  bool stop_ = false;
-  std::list<Line*> lines_;
-  std::size_t items_ = 0;
-  std::size_t items_done_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::uint64_t bytes_done_ = 0;  ///< of lines that have ended
-  std::uint64_t bytes_said_ = 0;  ///< by the last plain line
-  std::size_t drawn_ = 0;         ///< live lines on the screen now
+  mutable Mutex mutex_;
+  ConditionVariable wake_;
+  bool stop_ TARN_GUARDED_BY(mutex_) = false;
+  std::list<Line*> lines_ TARN_GUARDED_BY(mutex_);
+  std::size_t items_ TARN_GUARDED_BY(mutex_) = 0;
+  std::size_t items_done_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t bytes_ TARN_GUARDED_BY(mutex_) = 0;
+  std::uint64_t bytes_done_ TARN_GUARDED_BY(mutex_) = 0;  ///< of lines that have ended
+  std::uint64_t bytes_said_ TARN_GUARDED_BY(mutex_) = 0;  ///< by the last plain line
+  std::size_t drawn_ TARN_GUARDED_BY(mutex_) = 0;         ///< live lines on the screen now
   std::thread thread_;
 };
 

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -17,6 +15,7 @@
 #include "cli/transfer/batch.h"
 #include "cli/transfer/transfer.h"
 #include "common/base/encoding.h"
+#include "common/base/mutex.h"
 
 namespace tarn::cli {
 namespace {
@@ -51,7 +50,10 @@ class ShardRun {
     std::uint64_t bytes = 0;
     std::optional<Error> failure;
   };
-  [[nodiscard]] const Tally& result() const { return result_; }
+  [[nodiscard]] Tally result() const {
+    const MutexLock lock(mutex_);
+    return result_;
+  }
   [[nodiscard]] const ShardCutter& cutter() const { return cutter_; }
 
  private:
@@ -74,16 +76,16 @@ class ShardRun {
   Spool& spool_;
   ShardCutter cutter_;
 
-  std::mutex mutex_;  ///< guards what is below
-  std::condition_variable moved_;
-  std::deque<std::unique_ptr<ShardBody>> waiting_;
-  bool closed_ = false;
-  Tally result_;
+  mutable Mutex mutex_;
+  ConditionVariable moved_;
+  std::deque<std::unique_ptr<ShardBody>> waiting_ TARN_GUARDED_BY(mutex_);
+  bool closed_ TARN_GUARDED_BY(mutex_) = false;
+  Tally result_ TARN_GUARDED_BY(mutex_);
 };
 
 bool ShardRun::push(std::unique_ptr<ShardBody> shard) {
-  std::unique_lock lock(mutex_);
-  moved_.wait(lock, [this] { return waiting_.empty() || closed_; });
+  MutexLock lock(mutex_);
+  while (!waiting_.empty() && !closed_) moved_.wait(lock);
   if (closed_) return false;
   waiting_.push_back(std::move(shard));
   moved_.notify_all();
@@ -91,8 +93,8 @@ bool ShardRun::push(std::unique_ptr<ShardBody> shard) {
 }
 
 std::unique_ptr<ShardBody> ShardRun::pop() {
-  std::unique_lock lock(mutex_);
-  moved_.wait(lock, [this] { return !waiting_.empty() || closed_; });
+  MutexLock lock(mutex_);
+  while (waiting_.empty() && !closed_) moved_.wait(lock);
   if (waiting_.empty() || result_.failure) return nullptr;
   auto shard = std::move(waiting_.front());
   waiting_.pop_front();
@@ -101,13 +103,13 @@ std::unique_ptr<ShardBody> ShardRun::pop() {
 }
 
 void ShardRun::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   moved_.notify_all();
 }
 
 void ShardRun::fail_with(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!result_.failure) result_.failure = std::move(error);
   closed_ = true;
   moved_.notify_all();
@@ -142,7 +144,7 @@ Status ShardRun::cut(Source& input) {
     TRY_OK(spool_data(reader));
     TRY_OK(cutter_.add(*member, {from, spool_.size() - from}, reader.globals()));
     TRY_OK(pass_on_shards());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (result_.failure) return fail(Errc::cancelled, "stopped");
   }
   cutter_.finish();
@@ -177,7 +179,7 @@ void ShardRun::take(const Place& place, const ShardBody& shard, const Result<Ite
   if (!came)
     return fail_with(
         {came.error().code, fmt::format("{}: {}", place.display(), came.error().message)});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++result_.shards;
   ++(came->outcome == ItemDone::Outcome::done ? result_.sent : result_.skipped);
   result_.bytes += shard.plan().bytes;
@@ -205,6 +207,7 @@ void ShardRun::run(Source& input, unsigned jobs) {
   session_.run_workers(jobs + 1,
                        [&](std::size_t i) { return i == 0 ? cut_all(input) : send_all(); });
   // Shards that no worker took release their part of the spool.
+  const MutexLock lock(mutex_);
   waiting_.clear();
 }
 

@@ -62,14 +62,14 @@ Status Spool::write(std::span<const std::byte> bytes) {
     const std::uint64_t within = size_ % kSegmentBytes;
     std::shared_ptr<Segment> segment;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (const auto found = segments_.find(index); found != segments_.end())
         segment = found->second;
     }
     if (!segment) {
       segment = std::make_shared<Segment>();
       TRY(segment->fd, make_file());
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       segments_[index] = segment;
     }
     const auto piece = bytes.first(std::min<std::uint64_t>(bytes.size(), kSegmentBytes - within));
@@ -85,7 +85,7 @@ Status Spool::write(std::span<const std::byte> bytes) {
 }
 
 void Spool::release(SpooledRange range) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (range.bytes > 0) {
     const std::uint64_t index = range.offset / kSegmentBytes;
     const std::uint64_t here = std::min(range.bytes, kSegmentBytes - range.offset % kSegmentBytes);
@@ -104,7 +104,7 @@ Status Spool::read(std::uint64_t offset, std::span<std::byte> into) const {
     auto piece = into.first(std::min<std::uint64_t>(into.size(), kSegmentBytes - within));
     std::shared_ptr<Segment> segment;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (const auto found = segments_.find(offset / kSegmentBytes); found != segments_.end())
         segment = found->second;
     }

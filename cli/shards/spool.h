@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
 #include "cli/shards/shard_cutter.h"
 #include "cli/transfer/source.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 
 namespace tarn::cli {
@@ -45,8 +45,9 @@ class Spool {
 
   std::string directory_;
   std::uint64_t size_ = 0;
-  mutable std::mutex mutex_;                                    ///< guards segments_
-  std::map<std::uint64_t, std::shared_ptr<Segment>> segments_;  ///< by offset / kSegmentBytes
+  mutable Mutex mutex_;
+  /// By offset / kSegmentBytes.
+  std::map<std::uint64_t, std::shared_ptr<Segment>> segments_ TARN_GUARDED_BY(mutex_);
 };
 
 /// A shard as the body of a PUT: prologue, members, end marker. Releases its bytes when it goes.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/base/printing.h"
+#include "common/base/mutex.h"
 
 namespace tarn::cli {
 namespace {
@@ -20,13 +20,13 @@ struct Shared {
   const std::function<Task<Result<ItemDone>>(std::size_t, Meter&)>& item;
 
   std::atomic<std::size_t> next = 0;
-  std::mutex mutex;  ///< guards what is below
-  BatchResult result;
-  std::map<std::size_t, BatchResult::Failure> failures;
+  Mutex mutex;
+  BatchResult result TARN_GUARDED_BY(mutex);
+  std::map<std::size_t, BatchResult::Failure> failures TARN_GUARDED_BY(mutex);
 
   void take(std::size_t index, const Result<ItemDone>& came) {
     if (!came) progress.complain(came.error());
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!came) {
       failures[index] = {name(index), came.error().message};
       result.last_failure = exit_for(came.error().code);
@@ -34,6 +34,12 @@ struct Shared {
     }
     ++(came->outcome == ItemDone::Outcome::done ? result.done : result.skipped);
     result.bytes += came->bytes;
+  }
+  /// Result of the whole batch, once the workers have ended.
+  BatchResult all() {
+    const MutexLock lock(mutex);
+    for (auto& [index, failure] : failures) result.failures.push_back(std::move(failure));
+    return std::move(result);
   }
 };
 
@@ -74,8 +80,7 @@ BatchResult run_batch(Session& session, Progress& progress, std::size_t count, u
   const auto start = std::chrono::steady_clock::now();
   const std::size_t workers = std::min<std::size_t>(count, std::clamp(jobs, 1U, kJobsMax));
   session.run_workers(workers, [&shared](std::size_t) { return work(shared); });
-  BatchResult result = std::move(shared.result);
-  for (auto& [index, failure] : shared.failures) result.failures.push_back(std::move(failure));
+  BatchResult result = shared.all();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
