@@ -4,7 +4,8 @@
 
 # Warnings and sanitizers of our own code: link tarn_options to get them.
 add_library(tarn_options INTERFACE)
-target_compile_options(tarn_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+target_compile_options(tarn_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wthread-safety)
 target_include_directories(tarn_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(tarn_options INTERFACE TARN_VERSION="${PROJECT_VERSION}")
 

@@ -240,6 +240,32 @@ TEST_CASE("house rules: a pointer into the cluster's state does not outlive it",
   }
 }
 
+/// Mutexes and locks of the standard library, which -Wthread-safety does not see.
+const std::regex& lock_unknown_to_analysis() {
+  static const std::regex out(
+      R"(std::(\w*mutex|lock_guard|unique_lock|scoped_lock|shared_lock|condition_variable\w*)\b)");
+  return out;
+}
+
+TEST_CASE("house rules: the compiler knows each mutex", "[house]") {
+  const auto wrong = [](const std::string& text) {
+    return std::regex_search(text, lock_unknown_to_analysis());
+  };
+  CHECK(wrong("  mutable std::mutex mutex_;"));
+  CHECK(wrong("  std::shared_mutex mutex_;"));
+  CHECK(wrong("  const std::lock_guard lock(mutex_);"));
+  CHECK(wrong("  std::unique_lock<Mutex> lock(mutex_);"));
+  CHECK(wrong("  const std::scoped_lock lock(one_, other_);"));
+  CHECK(wrong("  std::condition_variable changed_;"));
+  CHECK_FALSE(wrong("  const MutexLock lock(mutex_);"));
+  CHECK_FALSE(wrong("#include <mutex>\n  std::once_flag once_;"));
+  for (const Source& source : sources()) {
+    if (source.path == "common/base/mutex.h") continue;
+    INFO(source.path << ": use Mutex, MutexLock and ConditionVariable of common/base/mutex.h");
+    CHECK_FALSE(wrong(source.text));
+  }
+}
+
 /// Constants and types in the unnamed namespaces of a file, at its left edge.
 std::set<std::string> names_of_its_own(const std::string& text) {
   static const std::regex named(
