@@ -87,10 +87,12 @@ std::chrono::milliseconds answer_patience(std::uint64_t bytes) {
   return std::min(kCopyLimits.stall, kRelayLimits.stall + more);
 }
 
-/// A POST, or a PUT without body, is one of those or soon answered.
-const http::CallLimits& limits_for(const http::RequestHead& head) {
-  const bool may_copy =
-      head.method == http::Method::post || (head.method == http::Method::put && !head.has_body());
+/// A POST, a PATCH, or a PUT without body, is one of those or soon answered. An append may fetch
+/// what it begins with, and send all of it upstream at its end.
+const http::CallLimits& limits_for(const http::RequestHead& head, std::string_view url) {
+  const bool is_append = url.find("append_type=") != std::string_view::npos;
+  const bool may_copy = head.method == http::Method::post || head.method == http::Method::patch ||
+                        (head.method == http::Method::put && (!head.has_body() || is_append));
   return may_copy ? kCopyLimits : kRelayLimits;
 }
 
@@ -173,7 +175,7 @@ struct Asked {
 Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
                               std::string url, const std::string& owner,
                               const std::atomic<bool>* is_silent) {
-  http::CallLimits limits = limits_for(head);
+  http::CallLimits limits = limits_for(head, url);
   limits.is_silent = is_silent;
   for (int hop = 0;; ++hop) {
     CO_TRY(http::Url address, http::parse_url(url));

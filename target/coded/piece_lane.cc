@@ -134,12 +134,12 @@ Task<Status> PieceLane::finish() {
   ended_ = true;
   changed_.cancel();
   while (!done_ && status_) {
-    if (drive_ == nullptr) {
-      static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
+    if (drive_ == nullptr && !has_lease()) {
+      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", home_)});
       continue;
     }
     // A write that has begun on a drive that hangs gives no answer.
-    if (const Status usable = drive_->usable(); !usable) {
+    if (const Status usable = drive_ ? drive_->usable() : Status(); !usable) {
       fail_with(usable.error());
       continue;
     }

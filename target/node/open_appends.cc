@@ -25,7 +25,7 @@ Result<AppendHandle> AppendHandle::parse(std::string_view text) {
 }
 
 OpenAppends::Use::~Use() {
-  if (append_) all_->give_back(append_->id, now_);
+  if (append_) all_->give_back(append_->id, clock_->boot_time());
 }
 
 void OpenAppends::Use::end() {
@@ -34,7 +34,7 @@ void OpenAppends::Use::end() {
 }
 
 Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::string key,
-                                          BootTime now) {
+                                          Clock& clock) {
   auto append = std::make_shared<Append>();
   append->id = hex64(random_u64());
   append->key = std::move(key);
@@ -43,12 +43,12 @@ Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::s
   if (slots_.size() >= kCountMax)
     return fail(Errc::unavailable, "{} appends are under way here: flush some first",
                 slots_.size());
-  slots_[append->id] = {append, now, true};
-  return Use(*this, append, now);
+  slots_[append->id] = {append, clock.boot_time(), true};
+  return Use(*this, append, clock);
 }
 
 Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::string_view key,
-                                          BootTime now) {
+                                          Clock& clock) {
   const MutexLock lock(mutex_);
   const auto at = slots_.find(handle.id);
   if (at == slots_.end() || at->second.append->key != key)
@@ -59,7 +59,7 @@ Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::strin
                 handle.text(), handle.target);
   if (std::exchange(at->second.busy, true))
     return fail(Errc::conflict, "another append with this handle is under way");
-  return Use(*this, at->second.append, now);
+  return Use(*this, at->second.append, clock);
 }
 
 void OpenAppends::give_back(const std::string& id, BootTime now) {

@@ -48,8 +48,8 @@ class OpenAppends {
   class Use {
    public:
     Use() = default;
-    Use(OpenAppends& all, std::shared_ptr<Append> append, BootTime now)
-        : all_(&all), append_(std::move(append)), now_(now) {}
+    Use(OpenAppends& all, std::shared_ptr<Append> append, Clock& clock)
+        : all_(&all), append_(std::move(append)), clock_(&clock) {}
     ~Use();
     Use(Use&&) noexcept = default;
     Use& operator=(Use&&) = delete;
@@ -61,14 +61,16 @@ class OpenAppends {
    private:
     OpenAppends* all_ = nullptr;
     std::shared_ptr<Append> append_;
-    BootTime now_{};
+    Clock* clock_ = nullptr;
   };
 
+  // `clock` must outlive what is returned.
+
   /// Takes a new append in. unavailable when there are too many.
-  [[nodiscard]] Result<Use> add(std::unique_ptr<WorkFile> file, std::string key, BootTime now);
+  [[nodiscard]] Result<Use> add(std::unique_ptr<WorkFile> file, std::string key, Clock& clock);
   /// invalid_argument when there is no such append (any more) of this name, conflict while another
   /// call has it.
-  [[nodiscard]] Result<Use> use(const AppendHandle& handle, std::string_view key, BootTime now);
+  [[nodiscard]] Result<Use> use(const AppendHandle& handle, std::string_view key, Clock& clock);
   /// Drops those that were last used before `before`. Returns how many.
   std::size_t drop_idle(BootTime before);
 

@@ -41,6 +41,9 @@ class UpstreamWrites {
   /// whose conditions are compared with what upstream has now. unsupported for a web server and for
   /// custom metadata, which upstream would not keep; precondition_failed.
   virtual Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) = 0;
+  /// Success if what upstream has of the object can be the beginning of a new version. As check(),
+  /// and unsupported for custom metadata that would be lost.
+  virtual Task<Status> check_append(const ObjectRequest& wanted) = 0;
   /// Begins to send a body of `size` bytes that is to come into `file`; after check(). Null for a
   /// small one, which goes in one request when it is complete. Errors as put().
   virtual Task<Result<std::shared_ptr<EarlyUpload>>> begin(const ObjectRequest& wanted,

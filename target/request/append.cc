@@ -29,11 +29,13 @@ Task<Result<std::shared_ptr<OpenObject>>> open_present(TargetNode& node,
 /// A new append: the object's present content, if there is any, is what it begins with.
 Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, http::Request& request,
                                             const ObjectRequest& wanted) {
-  if (api::has_upstream(wanted.bucket.name))
+  if (api::has_upstream(wanted.bucket.name)) {
     CO_TRY_OK(co_await node.upstream_writes->check(wanted, request.head()));
+    CO_TRY_OK(co_await node.upstream_writes->check_append(wanted));
+  }
   CO_TRY(const auto present, co_await open_present(node, wanted));
   CO_TRY(auto file, co_await node.store.create(wanted.name, std::nullopt));
-  CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock.boot_time()));
+  CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock));
   if (present) {
     const Status copied =
         co_await copy_bytes(node, wanted.name, *present, *append->file, append->digests);
@@ -74,7 +76,7 @@ Task<Result<OpenAppends::Use>> find_append(TargetNode& node, std::string_view te
                    "append_handle is of target t[{}], {} belongs to t[{}] now: begin again with an "
                    "empty handle",
                    handle.target, wanted.display(), node.id);
-  CO_TRY(auto append, node.appends.use(handle, wanted.name.key(), node.clock.boot_time()));
+  CO_TRY(auto append, node.appends.use(handle, wanted.name.key(), node.clock));
   CO_TRY_OK(co_await go_back_to(*append, handle.size));
   co_return append;
 }

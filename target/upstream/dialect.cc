@@ -28,19 +28,20 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> part_of(std::string_view 
 
 std::string_view first_line(std::string_view text) { return trim(text.substr(0, text.find('\n'))); }
 
-/// Pairs that no answer of ours could have are left out.
-api::CustomMetadata custom_in(const http::ClientResponse& answer) {
-  api::CustomMetadata out;
+/// Pairs that no answer of ours could have are left out, and noted. S3 leaves out some as well.
+void take_custom(const http::ClientResponse& answer, UpstreamObject& object) {
+  api::CustomMetadata& out = object.custom;
+  object.hides_metadata = parse_u64(answer.field("x-amz-missing-meta")).value_or(0) > 0;
   for (const http::Field& field : answer.fields) {
     const std::string name = to_lower(field.name);
     for (const std::string_view prefix : {"x-amz-meta-", "x-goog-meta-", "x-ms-meta-"}) {
       if (!name.starts_with(prefix)) continue;
       out.emplace_back(name.substr(prefix.size()), field.value);
-      if (!api::check_custom_metadata(out) || api::is_reserved_key(out.back().first))
-        out.pop_back();
+      if (api::check_custom_metadata(out) && !api::is_reserved_key(out.back().first)) continue;
+      out.pop_back();
+      object.hides_metadata = true;
     }
   }
-  return out;
 }
 
 }  // namespace
@@ -73,7 +74,9 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
   if (out.may_pass) out.error.code = Errc::unavailable;
   if (out.is_absent) out.error.code = Errc::object_not_found;
   if (status == 401 || status == 403) out.error.code = Errc::forbidden;
-  if (status == 412) out.error.code = Errc::precondition_failed;
+  // Azure refuses changes of what is under a lease so: that is no condition of ours.
+  const bool is_leased = code.starts_with("Lease");
+  if (status == 412) out.error.code = is_leased ? Errc::forbidden : Errc::precondition_failed;
   if (status == 416) out.error.code = Errc::range_not_satisfiable;
   if (out.error.code == Errc::forbidden && !server.is_signed() &&
       server.kind != api::UpstreamKind::web)
@@ -142,7 +145,7 @@ Result<UpstreamObject> described_object(const UpstreamServer& server,
   out.modified = http::parse_http_date(answer.field("Last-Modified"));
   out.content_type = answer.field("Content-Type");
   out.content_encoding = answer.field("Content-Encoding");
-  if (server.kind != api::UpstreamKind::web) out.custom = custom_in(answer);
+  if (server.kind != api::UpstreamKind::web) take_custom(answer, out);
   if (server.kind != api::UpstreamKind::web && out.etag.empty())
     return fail(Errc::bad_upstream, "{} answered without the field ETag, which such servers have",
                 server.display());

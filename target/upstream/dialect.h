@@ -23,6 +23,7 @@ struct UpstreamObject {
   std::string content_type;
   std::string content_encoding;
   api::CustomMetadata custom;            ///< pairs that users noted beside it, keys in lower case
+  bool hides_metadata = false;           ///< it has further ones, which no answer of ours can have
   std::optional<std::uint64_t> part_at;  ///< of a 206: where the part begins
   http::Fields checksums;  ///< fields that say a checksum of the body, as BodyChecksums reads them
   http::Fields further;    ///< what else set_metadata() must repeat, or the object loses it

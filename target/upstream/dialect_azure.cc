@@ -277,7 +277,9 @@ Result<UpstreamChange> AzureDialect::set_metadata(const UpstreamServer& server,
   for (const http::Field& field : fields) {
     const bool is_metadata = field.name.starts_with("x-ms-");
     if (is_metadata) out.fields.push_back(field);
-    const std::string& has = field.name == "Content-Type" ? now.content_type : now.content_encoding;
+    const bool is_type = field.name == "Content-Type";
+    std::string has = is_type ? now.content_type : now.content_encoding;
+    if (is_type && has.empty()) has = http::kBytes;
     if (!is_metadata && field.value != has)
       return fail(Errc::unsupported,
                   "{} keeps the {} that an object was written with: write it again to change that",

@@ -63,7 +63,24 @@ Result<UpstreamObject> GcsDialect::object_in(const UpstreamServer& server,
                 "{} sent an object with the encoding '{}' that is stored with '{}': its bytes are "
                 "not those that are stored",
                 server.display(), printable(sent), printable(stored));
-  return S3Dialect::object_in(server, answer);
+  TRY(UpstreamObject out, S3Dialect::object_in(server, answer));
+  if (const auto value = answer.field("x-goog-storage-class"); !value.empty())
+    out.further.push_back({"x-amz-storage-class", std::string(value)});
+  return out;
+}
+
+Result<UpstreamChange> GcsDialect::set_metadata(const UpstreamServer& server,
+                                                std::string_view object, const UpstreamObject& now,
+                                                const http::Fields& fields) const {
+  TRY(UpstreamChange out, S3Dialect::set_metadata(server, object, now, fields));
+  std::erase_if(out.fields, [](const http::Field& field) {
+    const bool is_added =
+        field.name == "Expires" ||
+        (field.name == "Cache-Control" &&
+         (field.value == "private, max-age=0" || field.value == "public, max-age=3600"));
+    return is_added || field.name == "If-Match";  // which it has for reads
+  });
+  return out;
 }
 
 std::string GcsDialect::md5_in(const http::ClientResponse& answer) const {

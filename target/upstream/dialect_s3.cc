@@ -25,7 +25,10 @@ constexpr std::array kFurtherFields{"Cache-Control",
                                     "x-amz-website-redirect-location",
                                     "x-amz-server-side-encryption",
                                     "x-amz-server-side-encryption-aws-kms-key-id",
-                                    "x-amz-server-side-encryption-bucket-key-enabled"};
+                                    "x-amz-server-side-encryption-bucket-key-enabled",
+                                    "x-amz-object-lock-mode",
+                                    "x-amz-object-lock-retain-until-date",
+                                    "x-amz-object-lock-legal-hold"};
 constexpr const char* kBucketsOfPage = "1000";  // S3 has 10,000 at most
 
 /// "2026-11-26T10:11:12.000Z".
@@ -287,6 +290,8 @@ Result<UpstreamChange> S3Dialect::set_metadata(const UpstreamServer& server,
   UpstreamChange out{http::Method::put, {}, fields};
   out.fields.push_back({"x-amz-copy-source", std::move(source)});
   out.fields.push_back({"x-amz-copy-source-if-match", now.etag});
+  // Of what the copy replaces, when it has been made: it may take long.
+  out.fields.push_back({"If-Match", now.etag});
   out.fields.push_back({"x-amz-metadata-directive", "REPLACE"});
   out.fields.insert(out.fields.end(), now.further.begin(), now.further.end());
   return out;

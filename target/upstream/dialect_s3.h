@@ -74,7 +74,8 @@ class S3Dialect : public WritableDialect {
 /// AWS it
 ///
 ///   - unpacks objects that are stored with gzip unless asked not to (Accept-Encoding);
-///   - says checksums in x-goog-hash, and has entity tags that are no MD5;
+///   - says checksums in x-goog-hash, and the storage class in x-goog-storage-class;
+///   - adds Cache-Control and Expires to answers about objects that have none;
 ///   - lets a bucket's metadata be read by few who may read its objects, so a list stands for it;
 ///   - documents no If-Range;
 ///   - lists the buckets of the key's default project, all in one page.
@@ -93,6 +94,11 @@ class GcsDialect final : public S3Dialect {
   [[nodiscard]] http::ClientRequest buckets_request(const UpstreamServer& account,
                                                     const std::string& marker,
                                                     std::int64_t now) const override;
+  /// With the storage class, and without caching rules that the service adds to answers by itself.
+  [[nodiscard]] Result<UpstreamChange> set_metadata(const UpstreamServer& server,
+                                                    std::string_view object,
+                                                    const UpstreamObject& now,
+                                                    const http::Fields& fields) const override;
   [[nodiscard]] std::string md5_in(const http::ClientResponse& answer) const override;
 
  protected:

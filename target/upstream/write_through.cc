@@ -47,6 +47,7 @@ http::Fields kept_upstream(const ObjectRequest& wanted, const api::CustomMetadat
   http::Fields out;
   for (const auto& [key, value] : custom) {
     if (api::is_reserved_key(key)) continue;
+    if (is_content_field(key) && value.empty()) continue;
     const std::string prefix(is_content_field(key) ? "" : dialect.metadata_prefix());
     out.push_back({prefix + key, value});
   }
@@ -82,9 +83,19 @@ Status check_conditions(const ObjectRequest& wanted, const http::RequestHead& he
               object ? "is upstream now " + etag : "does not exist upstream");
 }
 
-Error changed_meanwhile(const ObjectRequest& wanted) {
+Error changed_meanwhile(const ObjectRequest& wanted, std::string_view why) {
   return {Errc::unavailable,
-          wanted.display() + " has changed upstream meanwhile: send the request again"};
+          fmt::format("{} has changed upstream meanwhile: send the request again ({})",
+                      wanted.display(), why)};
+}
+
+/// unsupported for an object whose custom metadata a write of ours would make less.
+Status check_shows_metadata(const ObjectRequest& wanted, const UpstreamObject& object) {
+  if (!object.hides_metadata) return {};
+  return fail(Errc::unsupported,
+              "{} has custom metadata upstream that the cluster cannot show, and that would be "
+              "lost: more than {} bytes of it, or keys and values that are no text",
+              wanted.display(), api::kCustomMetadataBytesMax);
 }
 
 Error unknown_outcome(const ObjectRequest& wanted, const std::string& why) {
@@ -103,6 +114,15 @@ Task<Status> WriteThrough::check(const ObjectRequest& wanted, const http::Reques
   CO_TRY([[maybe_unused]] const UpstreamServer server, upstream_.server_of(name));
   if (has_write_conditions(&head)) CO_TRY_OK(co_await ask(wanted, &head));
   co_return Status();
+}
+
+Task<Status> WriteThrough::check_append(const ObjectRequest& wanted) {
+  CO_TRY_OK(check_writable(wanted, {}));
+  const auto object = co_await upstream_.head(upstream_name(wanted));
+  if (!object && object.error().code == Errc::object_not_found) co_return Status();
+  if (!object) co_return fail(object.error());
+  CO_TRY_OK(check_shows_metadata(wanted, *object));
+  co_return check_writable(wanted, kept_metadata(*object, BodyChecksums()));
 }
 
 /// Asks upstream what it has: if the conditions of `head` hold, and that it answers at all, before
@@ -169,15 +189,13 @@ Task<void> WriteThrough::clear_or_log(const ObjectRequest& wanted, Mark mark,
 
 /// After upstream has answered, or has not.
 Task<Status> WriteThrough::finish(const ObjectRequest& wanted, const OwnedNames::Write& write,
-                                  Mark mark, Status sent, bool may_have_happened) {
+                                  Mark mark, Status sent, bool may_have_happened, Clears clears) {
   CO_FAIL_POINT("write_through.after_upstream");
   if (SAFETY("safety.part_with_fill")) board_.part_with(wanted.name.key());
   ++(sent ? upstream_.counts().writes : upstream_.counts().writes_failed);
   if (!sent && may_have_happened) co_return fail(unknown_outcome(wanted, sent.error().message));
-  if (!sent) {
-    co_await clear_or_log(wanted, mark, "refused write");
-    co_return sent;
-  }
+  if (!sent && clears == Clears::here) co_await clear_or_log(wanted, mark, "refused write");
+  CO_TRY_OK(sent);
   // A new owner may have written meanwhile, and upstream may have made its version the newer one.
   if (!write.tenure()) co_return fail(unknown_outcome(wanted, "the name has another owner by now"));
   co_return Status();
@@ -224,6 +242,7 @@ Task<void> WriteThrough::keep_or_log(const ObjectRequest& wanted, const OwnedNam
   obs::log("target").log(is_usual ? spdlog::level::info : spdlog::level::warn,
                          "write not kept here, upstream has it object={} err={}", wanted.display(),
                          kept.error().message);
+  co_await clear_or_log(wanted, mark, "write that is not kept");
 }
 
 Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectRequest& wanted,
@@ -311,48 +330,67 @@ Task<WriteThrough::StoredCopy> WriteThrough::copy_stored(const ObjectRequest& wa
   co_return out;
 }
 
+/// Makes the copy the object of the cluster, or, without one, ends the write.
+Task<void> WriteThrough::keep_copy(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                   StoredCopy stored, api::CustomMetadata custom, std::string etag,
+                                   Mark mark) {
+  if (!stored.file) co_return co_await clear_or_log(wanted, mark, "change of metadata");
+  stored.sums.note_kept(custom);
+  custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
+  custom.emplace_back(api::kSourceTagKey, std::move(etag));
+  NewBytes bytes = new_bytes(*stored.file, stored.digests);
+  bytes.modified_ns = node_.clock.wall_time().count();
+  co_await keep_or_log(wanted, write, std::move(bytes), std::move(custom), mark);
+}
+
 Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                  const MetadataChange& change, const http::RequestHead& head) {
   CO_TRY_OK(check_writable(wanted, {}));
   const UpstreamName name = upstream_name(wanted);
   CO_TRY(const UpstreamServer server, upstream_.server_of(name));
   CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
-  CO_TRY(const UpstreamObject object, co_await upstream_.head(name));
-  CO_TRY_OK(check_conditions(wanted, head, object));
-  CO_TRY(auto custom, with_change(kept_metadata(object, BodyChecksums()), change));
-  CO_TRY_OK(check_writable(wanted, custom));
-  CO_TRY(UpstreamChange asked,
-         dialect->set_metadata(server, wanted.name.object, object, kept_upstream(wanted, custom)));
-  // Others may write meanwhile: the copy of a large object takes a while.
-  StoredCopy stored = co_await copy_stored(wanted, object);
+  const auto metadata_after = [&](const UpstreamObject& object) -> Result<api::CustomMetadata> {
+    if (!change.replaces) TRY_OK(check_shows_metadata(wanted, object));
+    TRY(auto out, with_change(kept_metadata(object, BodyChecksums()), change));
+    TRY_OK(check_writable(wanted, out));
+    return out;
+  };
+  CO_TRY(const UpstreamObject before, co_await upstream_.head(name));
+  CO_TRY_OK(check_conditions(wanted, head, before));
+  CO_TRY_OK(metadata_after(before));
+  // The copy of a large object takes a while, in which others may write.
+  StoredCopy stored = co_await copy_stored(wanted, before);
   const auto turn = co_await turns_.acquire(wanted.name.key());
-  CO_TRY(const Asked now, co_await ask(wanted, &head));
-  const bool is_same = now.object && now.object->is_same_version(object);
-  if (!is_same) co_return fail(changed_meanwhile(wanted));
+  CO_TRY(const Asked asked, co_await ask(wanted, &head));
+  if (!asked.object) co_return fail(changed_meanwhile(wanted, "it does not show the object"));
+  const UpstreamObject& now = *asked.object;
+  if (!now.is_same_version(before)) stored.file.reset();
+  // Of what upstream has now: an entity tag stays the same when metadata changes.
+  CO_TRY(auto custom, metadata_after(now));
+  CO_TRY(UpstreamChange wish,
+         dialect->set_metadata(server, wanted.name.object, now, kept_upstream(wanted, custom)));
   CO_FAIL_POINT("write_through.before_mark");
   CO_TRY(const Mark mark, co_await set_mark(wanted));
   CO_FAIL_POINT("write_through.after_mark");
-  const auto sent = co_await upstream_.change(name, std::move(asked), {}, Upload::kPatience);
+  const auto sent = co_await upstream_.change(name, std::move(wish), {}, Upload::kPatience);
   auto tag = sent.answer ? dialect->changed_tag_in(server, *sent.answer)
                          : Result<std::string>(fail(sent.answer.error()));
   const bool may_have_happened =
       sent.may_have_happened || (sent.answer && !tag && may_pass(tag.error().code));
   const Status accepted = tag ? Status() : fail(tag.error());
-  const Status done = co_await finish(wanted, write, mark, accepted, may_have_happened);
-  if (!done && done.error().code == Errc::precondition_failed)
-    co_return fail(changed_meanwhile(wanted));
-  CO_TRY_OK(done);
-  if (!stored.file) {
-    co_await clear_or_log(wanted, mark, "change of metadata");
+  const Status done =
+      co_await finish(wanted, write, mark, accepted, may_have_happened, Clears::caller);
+  if (done) {
+    co_await keep_copy(wanted, write, std::move(stored), std::move(custom), std::move(*tag), mark);
     co_return Status();
   }
-  stored.sums.note_kept(custom);
-  custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
-  custom.emplace_back(api::kSourceTagKey, *tag);
-  NewBytes bytes = new_bytes(*stored.file, stored.digests);
-  bytes.modified_ns = node_.clock.wall_time().count();
-  co_await keep_or_log(wanted, write, std::move(bytes), std::move(custom), mark);
-  co_return Status();
+  if (tag || may_have_happened) co_return done;
+  const bool has_changed = done.error().code == Errc::precondition_failed;
+  if (has_changed) stored.file.reset();
+  // It is as it was. Upstream may not let it be read: the copy may be all that can.
+  co_await keep_copy(wanted, write, std::move(stored), kept_metadata(now, BodyChecksums()),
+                     now.etag, mark);
+  co_return has_changed ? Status(fail(changed_meanwhile(wanted, done.error().message))) : done;
 }
 
 Task<Result<std::uint64_t>> WriteThrough::remove(const ObjectRequest& wanted,

@@ -33,6 +33,7 @@ class WriteThrough final : public UpstreamWrites {
   [[nodiscard]] OpenUploads& open_uploads() { return open_uploads_; }
 
   Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) override;
+  Task<Status> check_append(const ObjectRequest& wanted) override;
   Task<Result<std::shared_ptr<EarlyUpload>>> begin(const ObjectRequest& wanted, WorkFile& file,
                                                    std::uint64_t size,
                                                    const api::CustomMetadata& custom) override;
@@ -77,8 +78,12 @@ class WriteThrough final : public UpstreamWrites {
     BodyChecksums sums;
   };
   Task<StoredCopy> copy_stored(const ObjectRequest& wanted, const UpstreamObject& object);
+  Task<void> keep_copy(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                       StoredCopy stored, api::CustomMetadata custom, std::string etag, Mark mark);
+  /// Clears the mark of a write that surely was not made: finish() or its caller.
+  enum class Clears : std::uint8_t { here, caller };
   Task<Status> finish(const ObjectRequest& wanted, const OwnedNames::Write& write, Mark mark,
-                      Status sent, bool may_have_happened);
+                      Status sent, bool may_have_happened, Clears clears = Clears::here);
   Task<Result<std::string>> send(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                  Upload& upload, const http::RequestHead* head, Mark& mark);
 

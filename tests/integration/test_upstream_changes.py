@@ -1,5 +1,6 @@
 """Objects of buckets with an upstream are changed there: custom metadata by PATCH, and content by appends."""
 
+import concurrent.futures
 import hashlib
 import json
 
@@ -7,7 +8,7 @@ import pytest
 from aistore.sdk.provider import Provider
 from harness import client
 from harness.sdk import client_of
-from harness.upstreams import etag_of, evict, is_stored, make_bucket, wait_stored
+from harness.upstreams import S3Server, etag_of, evict, is_stored, make_bucket, wait_stored
 
 MIB = 1 << 20
 
@@ -113,6 +114,31 @@ def test_what_cannot_be_changed_stays_as_it_is(bucket, s3):
     assert cluster.get(uri, "a").body == b"second" and noted(cluster.head(uri, "a")) == {"theirs": "1", "ours": "2"}
 
 
+@pytest.mark.parametrize("size", [1000, 40 * MIB])
+def test_changes_at_the_same_time_are_all_made(bucket, s3, size):
+    cluster, uri, name = bucket
+    body = bytes(size)
+    assert client.request("PUT", cluster.url(uri, "a"), body, {"Content-Type": "application/x-tar"}).status == 200
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda i: patch(cluster, uri, "a", {f"key{i}": str(i)}), range(6)))
+    assert [answer.status for answer in answers] == [200] * 6, answers
+    wanted = {f"key{i}": str(i) for i in range(6)}
+    assert s3.client.head_object(Bucket=name, Key="a")["Metadata"] == wanted
+    assert noted(cluster.head(uri, "a")) == wanted and cluster.get(uri, "a").body == body
+
+
+@pytest.mark.parametrize("s3", [S3Server], ids=["versitygw"], indirect=True)  # MinIO takes less
+def test_metadata_that_the_cluster_cannot_show_is_not_lost(bucket, s3):
+    cluster, uri, name = bucket
+    theirs = {f"k{i:02}": "x" * 62 for i in range(31)}  # within AWS's limit, and not within ours
+    s3.client.put_object(Bucket=name, Key="a", Body=b"a", Metadata=theirs)
+    for answer in (patch(cluster, uri, "a", {"k": "1"}), append(cluster, uri, "a", b"more")):
+        assert answer.status == 501 and "would be lost" in answer.text, answer
+    assert s3.client.head_object(Bucket=name, Key="a")["Metadata"] == theirs
+    assert patch(cluster, uri, "a", {"k": "1"}, replace=True).status == 200
+    assert s3.client.head_object(Bucket=name, Key="a")["Metadata"] == {"k": "1"}
+
+
 def test_appends_begin_with_what_upstream_has_and_end_there(bucket, s3, rng):
     cluster, uri, name = bucket
     s3.client.put_object(Bucket=name, Key="log", Body=b"zero", ContentType="text/plain", Metadata={"label": "cat"})
@@ -183,8 +209,8 @@ def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
     flawed.put_flaws["a"] = say(403, "AccessDenied")
     refused = patch(cluster, uri, "a", {"label": "x"})
     assert refused.status == 403 and "AccessDenied" in refused.text, refused
-    assert cluster.get(uri, "a").body == b"old"
-    wait_stored(cluster, uri, "a")
+    reads = len(flawed.gets("a"))
+    assert is_stored(cluster, uri, "a") and cluster.get(uri, "a").body == b"old" and len(flawed.gets("a")) == reads
     # Another version came between the question and the change.
     flawed.put_flaws["a"] = say(412, "PreconditionFailed")
     overtaken = patch(cluster, uri, "a", {"label": "x"})

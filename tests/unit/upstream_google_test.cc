@@ -105,6 +105,27 @@ TEST_CASE("google: x-goog-hash is the checksum of the whole object, in parts too
   CHECK(dialect.md5_in(answered(200, {{"ETag", tag}})) == "kAFQmDzST7DWlj99KOF/cg==");
 }
 
+TEST_CASE("google: a change of metadata keeps the storage class, and adds no rules of caching",
+          "[upstream]") {
+  const UpstreamServer server = google();
+  const auto fields_for = [&](const char* caching) {
+    const auto now = dialect_of(server).object_in(
+        server, answered(200, {{"ETag", "\"t\""},
+                               {"Content-Length", "7"},
+                               {"Cache-Control", caching},
+                               {"Expires", "Sat, 28 Nov 2026 10:00:00 GMT"},
+                               {"x-goog-storage-class", "NEARLINE"}}));
+    return writable_dialect_of(server).value()->set_metadata(server, "a", *now, {}).value().fields;
+  };
+  const http::Fields fields = fields_for("private, max-age=0");
+  CHECK(value_of(fields, "x-amz-storage-class") == "NEARLINE");
+  CHECK(value_of(fields, "x-amz-copy-source-if-match") == "\"t\"");
+  CHECK(value_of(fields, "Cache-Control").empty());
+  CHECK(value_of(fields, "Expires").empty());
+  CHECK(value_of(fields, "If-Match").empty());
+  CHECK(value_of(fields_for("no-store"), "Cache-Control") == "no-store");
+}
+
 TEST_CASE("google: objects come as they are stored, or not at all", "[upstream]") {
   const UpstreamServer server = google();
   const auto read = [&](const char* stored, const char* sent) {

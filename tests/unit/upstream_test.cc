@@ -224,6 +224,7 @@ TEST_CASE("upstream: a change of metadata is a copy that repeats the rest", "[up
   CHECK(request.method == http::Method::put);
   CHECK(field_of(request.fields, "x-amz-copy-source")->value == "/data/a%20b/c%2Bd");
   CHECK(field_of(request.fields, "x-amz-copy-source-if-match")->value == "\"t\"");
+  CHECK(field_of(request.fields, "If-Match")->value == "\"t\"");
   CHECK(field_of(request.fields, "x-amz-metadata-directive")->value == "REPLACE");
   CHECK(field_of(request.fields, "x-amz-meta-label")->value == "cat");
   CHECK(field_of(request.fields, "Cache-Control")->value == "no-store");
@@ -234,6 +235,21 @@ TEST_CASE("upstream: a change of metadata is a copy that repeats the rest", "[up
   CHECK(ended("<CopyObjectResult><ETag>\"u\"</ETag></CopyObjectResult>") == "\"u\"");
   CHECK(ended("<Error><Code>InternalError</Code></Error>").error().code == Errc::unavailable);
   CHECK(ended("<Error><Code>AccessDenied</Code></Error>").error().code == Errc::bad_upstream);
+}
+
+TEST_CASE("upstream: metadata that no answer of ours can have is noted", "[upstream]") {
+  const UpstreamServer server = s3_server();
+  const http::Fields plain{{"ETag", "\"t\""}, {"Content-Length", "7"}, {"x-amz-meta-a", "b"}};
+  const auto with = [&](const char* name, std::string value) {
+    http::Fields fields = plain;
+    fields.push_back({name, std::move(value)});
+    return described(server, answer(200, fields)).value();
+  };
+  CHECK_FALSE(described(server, answer(200, plain))->hides_metadata);
+  CHECK_FALSE(with("x-amz-missing-meta", "0").hides_metadata);
+  CHECK(with("x-amz-missing-meta", "2").hides_metadata);
+  CHECK(with("x-amz-meta-long", std::string(3000, 'x')).hides_metadata);
+  CHECK(with("x-amz-meta-long", std::string(3000, 'x')).custom == api::CustomMetadata{{"a", "b"}});
 }
 
 TEST_CASE("upstream: what a server cannot change in its place is refused", "[upstream]") {
@@ -259,6 +275,9 @@ TEST_CASE("upstream: what a server cannot change in its place is refused", "[ups
     return dialect.set_metadata(azure, "a", blob, fields);
   };
   CHECK(with("application/json").error().code == Errc::unsupported);
+  const http::ClientResponse leased =
+      answer(412, {{"x-ms-error-code", "LeaseIdMissing"}}, "There is a lease on the blob");
+  CHECK(dialect.refusal_in(azure, "PUT az://c/a", leased).error.code == Errc::forbidden);
   const auto change = with("text/plain").value();
   CHECK(field_of(change.fields, "x-ms-meta-label")->value == "cat");
   CHECK(field_of(change.fields, "If-Match")->value == "\"0x1\"");
