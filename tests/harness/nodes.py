@@ -62,11 +62,6 @@ def stored_map(cluster):
     return json.loads(stored(cluster, "/tarn/map")[0])
 
 
-def is_applied(cluster):
-    """All live targets act by the newest map."""
-    return int(stored(cluster, "/tarn/settled")[0]) == stored_map(cluster)["version"]
-
-
 def is_settled(cluster):
     """All live targets act by the newest map, and nothing lies where it is not at home."""
     now = stored_map(cluster)
