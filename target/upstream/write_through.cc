@@ -367,12 +367,12 @@ Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::
   if (!now.is_same_version(before)) stored.file.reset();
   // Of what upstream has now: an entity tag stays the same when metadata changes.
   CO_TRY(auto custom, metadata_after(now));
-  CO_TRY(UpstreamChange wish,
+  CO_TRY(UpstreamChange request,
          dialect->set_metadata(server, wanted.name.object, now, kept_upstream(wanted, custom)));
   CO_FAIL_POINT("write_through.before_mark");
   CO_TRY(const Mark mark, co_await set_mark(wanted));
   CO_FAIL_POINT("write_through.after_mark");
-  const auto sent = co_await upstream_.change(name, std::move(wish), {}, Upload::kPatience);
+  const auto sent = co_await upstream_.change(name, std::move(request), {}, Upload::kPatience);
   auto tag = sent.answer ? dialect->changed_tag_in(server, *sent.answer)
                          : Result<std::string>(fail(sent.answer.error()));
   const bool may_have_happened =
@@ -386,7 +386,7 @@ Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::
   }
   if (tag || may_have_happened) co_return done;
   const bool has_changed = done.error().code == Errc::precondition_failed;
-  if (has_changed) stored.file.reset();
+  if (has_changed || !write.tenure()) stored.file.reset();
   // It is as it was. Upstream may not let it be read: the copy may be all that can.
   co_await keep_copy(wanted, write, std::move(stored), kept_metadata(now, BodyChecksums()),
                      now.etag, mark);
