@@ -8,6 +8,8 @@
 #include <iterator>
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/base/printing.h"
 #include "cli/commands/commands.h"
 #include "common/base/clock.h"

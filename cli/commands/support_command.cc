@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/base/node_call.h"
 #include "cli/base/printing.h"

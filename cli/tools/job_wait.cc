@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/base/printing.h"
 #include "cli/base/progress.h"

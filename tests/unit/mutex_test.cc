@@ -1,8 +1,8 @@
 #include "common/base/mutex.h"
 
+#include <array>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -55,9 +55,9 @@ TEST_CASE("mutex: threads that hold it one after the other lose no change", "[ba
   constexpr int kThreads = 4;
   constexpr int kTimes = 10'000;
   Counter counter;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i)
-    threads.emplace_back([&counter] {
+  std::array<std::thread, kThreads> threads;
+  for (std::thread& thread : threads)
+    thread = std::thread([&counter] {
       for (int n = 0; n < kTimes; ++n) {
         const MutexLock lock(counter.mutex);
         ++counter.value;
