@@ -80,6 +80,15 @@ std::string blob_name_in(const pugi::xml_node& entry) {
   return percent_decode(text).value_or(text);
 }
 
+/// The entity tag in the answer to `what`, which was accepted. bad_upstream without one.
+Result<std::string> tag_in_answer(const UpstreamServer& server, const http::ClientResponse& answer,
+                                  std::string_view what) {
+  std::string tag(answer.field("ETag"));
+  if (!tag.empty()) return tag;
+  return fail(Errc::bad_upstream, "{} accepted {} and answered without ETag", server.display(),
+              what);
+}
+
 /// In lists entity tags have no quotes.
 std::string quoted(std::string tag) {
   return tag.empty() || tag.starts_with('"') ? tag : "\"" + tag + "\"";
@@ -263,10 +272,7 @@ UpstreamChange AzureDialect::complete_upload(const std::string& /*id*/,
 
 Result<std::string> AzureDialect::completed_tag_in(const UpstreamServer& server,
                                                    const http::ClientResponse& answer) const {
-  std::string tag(answer.field("ETag"));
-  if (!tag.empty()) return tag;
-  return fail(Errc::bad_upstream, "{} accepted a list of blocks and answered without ETag",
-              server.display());
+  return tag_in_answer(server, answer, "a list of blocks");
 }
 
 Result<UpstreamChange> AzureDialect::set_metadata(const UpstreamServer& server,
@@ -290,10 +296,7 @@ Result<UpstreamChange> AzureDialect::set_metadata(const UpstreamServer& server,
 
 Result<std::string> AzureDialect::changed_tag_in(const UpstreamServer& server,
                                                  const http::ClientResponse& answer) const {
-  std::string tag(answer.field("ETag"));
-  if (!tag.empty()) return tag;
-  return fail(Errc::bad_upstream, "{} accepted a change of metadata and answered without ETag",
-              server.display());
+  return tag_in_answer(server, answer, "a change of metadata");
 }
 
 std::optional<UpstreamChange> AzureDialect::abort_upload(const std::string& /*id*/) const {

@@ -1,6 +1,7 @@
 """Fixtures of tests of the command line, of buckets with an upstream, and of the Helm chart."""
 
 import functools
+import hashlib
 
 import pytest
 from harness import upstreams
@@ -39,6 +40,16 @@ def flawed():
 @pytest.fixture
 def upstream_cluster(make_cluster):
     return functools.partial(upstreams.upstream_cluster, make_cluster)
+
+
+@pytest.fixture
+def new_bucket(upstream_cluster, s3, request):
+    """(cluster, "s3://name", name) of a new bucket."""
+    name = "b" + hashlib.md5(request.node.name.encode()).hexdigest()[:12]
+    s3.client.create_bucket(Bucket=name)
+    cluster = upstream_cluster(s3)
+    assert upstreams.make_bucket(cluster, f"s3://{name}", s3.url).status == 200
+    return cluster, f"s3://{name}", name
 
 
 @pytest.fixture(scope="module")

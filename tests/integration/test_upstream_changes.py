@@ -1,7 +1,6 @@
 """Objects of buckets with an upstream are changed there: custom metadata by PATCH, and content by appends."""
 
 import concurrent.futures
-import hashlib
 import json
 
 import pytest
@@ -11,16 +10,6 @@ from harness.sdk import client_of
 from harness.upstreams import S3Server, etag_of, evict, is_stored, make_bucket, wait_stored
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def bucket(upstream_cluster, s3, request):
-    """(cluster, "s3://name", name) of a new bucket."""
-    name = "b" + hashlib.md5(request.node.name.encode()).hexdigest()[:12]
-    s3.client.create_bucket(Bucket=name)
-    cluster = upstream_cluster(s3)
-    assert make_bucket(cluster, f"s3://{name}", s3.url).status == 200
-    return cluster, f"s3://{name}", name
 
 
 def patch(cluster, uri, name, values, replace=False, headers=None):
@@ -41,8 +30,8 @@ def noted(answer):
 
 @pytest.mark.parametrize("size", [1000, 40 * MIB])
 @pytest.mark.parametrize("stored", [True, False])
-def test_metadata_is_changed_upstream_and_here(bucket, s3, rng, stored, size):
-    cluster, uri, name = bucket
+def test_metadata_is_changed_upstream_and_here(new_bucket, s3, rng, stored, size):
+    cluster, uri, name = new_bucket
     body = rng.randbytes(1000) + bytes(size - 1000)
     if size > 32 * MIB:  # in parts: its entity tag becomes another one
         line = {"Content-Type": "application/x-tar", "Ais-Custom-Md": "label=cat"}
@@ -82,8 +71,8 @@ def test_metadata_is_changed_upstream_and_here(bucket, s3, rng, stored, size):
     assert client.request("GET", cluster.url(uri, "a b/ü.tar") + "&latest-ver=true").body == body
 
 
-def test_what_cannot_be_changed_stays_as_it_is(bucket, s3):
-    cluster, uri, name = bucket
+def test_what_cannot_be_changed_stays_as_it_is(new_bucket, s3):
+    cluster, uri, name = new_bucket
     s3.client.put_object(Bucket=name, Key="a", Body=b"first", Metadata={"label": "cat"})
     assert cluster.get(uri, "a").body == b"first"
     wait_stored(cluster, uri, "a")
@@ -115,8 +104,8 @@ def test_what_cannot_be_changed_stays_as_it_is(bucket, s3):
 
 
 @pytest.mark.parametrize("size", [1000, 40 * MIB])
-def test_changes_at_the_same_time_are_all_made(bucket, s3, size):
-    cluster, uri, name = bucket
+def test_changes_at_the_same_time_are_all_made(new_bucket, s3, size):
+    cluster, uri, name = new_bucket
     body = bytes(size)
     assert client.request("PUT", cluster.url(uri, "a"), body, {"Content-Type": "application/x-tar"}).status == 200
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
@@ -128,8 +117,8 @@ def test_changes_at_the_same_time_are_all_made(bucket, s3, size):
 
 
 @pytest.mark.parametrize("s3", [S3Server], ids=["versitygw"], indirect=True)  # MinIO takes less
-def test_metadata_that_the_cluster_cannot_show_is_not_lost(bucket, s3):
-    cluster, uri, name = bucket
+def test_metadata_that_the_cluster_cannot_show_is_not_lost(new_bucket, s3):
+    cluster, uri, name = new_bucket
     theirs = {f"k{i:02}": "x" * 62 for i in range(31)}  # within AWS's limit, and not within ours
     s3.client.put_object(Bucket=name, Key="a", Body=b"a", Metadata=theirs)
     for answer in (patch(cluster, uri, "a", {"k": "1"}), append(cluster, uri, "a", b"more")):
@@ -139,8 +128,8 @@ def test_metadata_that_the_cluster_cannot_show_is_not_lost(bucket, s3):
     assert s3.client.head_object(Bucket=name, Key="a")["Metadata"] == {"k": "1"}
 
 
-def test_appends_begin_with_what_upstream_has_and_end_there(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_appends_begin_with_what_upstream_has_and_end_there(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     s3.client.put_object(Bucket=name, Key="log", Body=b"zero", ContentType="text/plain", Metadata={"label": "cat"})
     first = append(cluster, uri, "log", b" one")
     assert first.status == 200, first
@@ -178,8 +167,8 @@ def test_appends_begin_with_what_upstream_has_and_end_there(bucket, s3, rng):
     assert is_stored(cluster, uri, "large.tar") and cluster.get(uri, "large.tar").body == half + half
 
 
-def test_the_aistore_package_changes_objects(bucket, s3):
-    cluster, uri, name = bucket
+def test_the_aistore_package_changes_objects(new_bucket, s3):
+    cluster, uri, name = new_bucket
     remote = client_of(cluster.endpoint).bucket(name, provider=Provider.AMAZON)
     thing = remote.object("sdk/a")
     thing.get_writer().put_content(b"content")

@@ -18,16 +18,6 @@ from harness.waiting import wait_until
 MIB = 1 << 20
 
 
-@pytest.fixture
-def bucket(upstream_cluster, s3, request):
-    """(cluster, "s3://name", name) of a new bucket."""
-    name = "b" + hashlib.md5(request.node.name.encode()).hexdigest()[:12]
-    s3.client.create_bucket(Bucket=name)
-    cluster = upstream_cluster(s3)
-    assert make_bucket(cluster, f"s3://{name}", s3.url).status == 200
-    return cluster, f"s3://{name}", name
-
-
 def exists_upstream(s3, bucket, name):
     try:
         s3.client.head_object(Bucket=bucket, Key=name)
@@ -41,8 +31,8 @@ def put(cluster, bucket, name, body, headers=None):
     return client.request("PUT", cluster.url(bucket, name), body, headers or {})
 
 
-def test_what_is_written_is_upstream_and_here(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_what_is_written_is_upstream_and_here(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     bodies = [rng.randbytes(200_000), rng.randbytes(100_000), b""]
     for body in bodies:
         done = put(cluster, uri, "a/shard 1.tar", body, {"Content-Type": "application/x-tar"})
@@ -79,8 +69,8 @@ def test_what_is_written_is_upstream_and_here(bucket, s3, rng):
 
 
 @pytest.mark.parametrize("size", [1000, 33 * MIB])
-def test_custom_metadata_survives_an_eviction(bucket, s3, rng, size):
-    cluster, uri, name = bucket
+def test_custom_metadata_survives_an_eviction(new_bucket, s3, rng, size):
+    cluster, uri, name = new_bucket
     noted = {"label": "cat, dog", "set_2": "a=b"}
     body = rng.randbytes(1000) + bytes(size - 1000)
     line = ", ".join(f"{key}={value}" for key, value in noted.items())
@@ -101,8 +91,8 @@ def test_custom_metadata_survives_an_eviction(bucket, s3, rng, size):
     assert shown(cluster.get(uri, "theirs")) == {"set_2": "x"}
 
 
-def test_large_objects_go_in_parts(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_large_objects_go_in_parts(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     body = rng.randbytes(MIB) * 70 + b"end"
     done = put(cluster, uri, "large.tar", body, {"Content-Type": "application/x-tar"})
     assert done.status == 200 and done.headers["ETag"].endswith('-5"'), done
@@ -115,8 +105,8 @@ def test_large_objects_go_in_parts(bucket, s3, rng):
     assert "Uploads" not in s3.client.list_multipart_uploads(Bucket=name)
 
 
-def test_conditions_are_those_of_the_object_upstream(bucket, s3):
-    cluster, uri, name = bucket
+def test_conditions_are_those_of_the_object_upstream(new_bucket, s3):
+    cluster, uri, name = new_bucket
     s3.client.put_object(Bucket=name, Key="cold", Body=b"cold")
     there = put(cluster, uri, "cold", b"new", {"If-None-Match": "*"})
     assert there.status == 412 and etag_of(b"cold").strip('"') in there.text, there
@@ -130,8 +120,8 @@ def test_conditions_are_those_of_the_object_upstream(bucket, s3):
     assert cluster.get(uri, "cold").body == b"new" == s3.client.get_object(Bucket=name, Key="new")["Body"].read()
 
 
-def test_writers_of_one_name_are_in_one_order(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_writers_of_one_name_are_in_one_order(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     bodies = [rng.randbytes(50_000 + i) for i in range(16)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert all(done.status == 200 for done in pool.map(lambda body: put(cluster, uri, "one", body), bodies))
@@ -139,8 +129,8 @@ def test_writers_of_one_name_are_in_one_order(bucket, s3, rng):
     assert last in bodies and is_stored(cluster, uri, "one") and cluster.get(uri, "one").body == last
 
 
-def test_the_aistore_package_and_the_command_line_write(bucket, s3, rng, tmp_path):
-    cluster, uri, name = bucket
+def test_the_aistore_package_and_the_command_line_write(new_bucket, s3, rng, tmp_path):
+    cluster, uri, name = new_bucket
     body = rng.randbytes(70_000)
     remote = client_of(cluster.endpoint).bucket(name, provider=Provider.AMAZON)
     for i in range(6):
@@ -173,8 +163,8 @@ def finished(cluster, answer):
     return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
-def test_copies_from_upstream_and_to_it(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_copies_from_upstream_and_to_it(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     bodies = {f"c/{i}": rng.randbytes(5000 + i) for i in range(12)}
     for each, body in bodies.items():
         s3.client.put_object(Bucket=name, Key=each, Body=body, ContentType="application/x-tar")
@@ -217,8 +207,8 @@ def store(cluster, bucket, bodies):
         assert cluster.put(bucket, name, body).status == 200
 
 
-def test_a_copy_follows_what_upstream_has(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_a_copy_follows_what_upstream_has(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     bodies = {f"c/{i:02}": rng.randbytes(3000 + i) for i in range(40)}
 
     def put_upstream(*names):
@@ -250,8 +240,8 @@ def test_a_copy_follows_what_upstream_has(bucket, s3, rng):
     cluster.assert_bodies("mirror", bodies)
 
 
-def test_a_copy_of_named_objects_follows_what_upstream_has(bucket, s3):
-    cluster, uri, name = bucket
+def test_a_copy_of_named_objects_follows_what_upstream_has(new_bucket, s3):
+    cluster, uri, name = new_bucket
     for each in ("n-1", "n-2", "n-3"):
         s3.client.put_object(Bucket=name, Key=each, Body=b"old")
 
@@ -271,8 +261,8 @@ def test_a_copy_of_named_objects_follows_what_upstream_has(bucket, s3):
     cluster.assert_bodies("named", {"n-2": b"newer"})
 
 
-def test_upstream_follows_what_is_here(bucket, s3, rng):
-    cluster, uri, name = bucket
+def test_upstream_follows_what_is_here(new_bucket, s3, rng):
+    cluster, uri, name = new_bucket
     bodies = {f"c/{i}": rng.randbytes(2000 + i) for i in range(12)}
     store(cluster, "here", bodies)
     for each in ("c/1", "c/other", "other"):  # of which the cluster has none
@@ -291,8 +281,8 @@ def test_upstream_follows_what_is_here(bucket, s3, rng):
         assert s3.client.get_object(Bucket=name, Key=each)["Body"].read() == body
 
 
-def test_what_cannot_be_written_changes_nothing(bucket, s3, upstream_cluster, tmp_path, rng):
-    cluster, uri, name = bucket
+def test_what_cannot_be_written_changes_nothing(new_bucket, s3, upstream_cluster, tmp_path, rng):
+    cluster, uri, name = new_bucket
     assert put(cluster, uri, "kept", b"kept").status == 200
 
     def refused(answer, status, *words):
