@@ -1,6 +1,9 @@
 #include "proxy/admin/rebalance.h"
 
+#include <chrono>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +17,7 @@
 #include "common/obs/log.h"
 #include "proxy/core/named_error.h"
 #include "proxy/jobs/job_query.h"
+#include "proxy/jobs/jobs.h"
 #include "proxy/jobs/rebalance_job.h"
 #include "proxy/watch/ask_targets.h"
 #include "proxy/watch/node_calls.h"
@@ -24,11 +28,32 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kAnswerWait{2};
+constexpr std::chrono::milliseconds kStoreWait{1500};
 
 /// The map version of "g7".
 std::optional<std::uint64_t> version_of(const std::string& id) {
   if (!id.starts_with("g")) return std::nullopt;
   return parse_u64(std::string_view(id).substr(1));
+}
+
+using StatePtr = std::shared_ptr<const cluster::ClusterState>;
+
+/// Reads the store's state, as edits of the map see it: the view may lag behind a store that was
+/// made anew. `state` stays where the store does not answer in time.
+Task<void> read_state(const Services& services, StatePtr& state) {
+  const auto asked = co_await first_of(services.view.fresh(), pause(kStoreWait));
+  if (const auto* fresh = std::get_if<0>(&asked); fresh != nullptr && *fresh) state = **fresh;
+}
+
+Task<void> ask_for_reports(const Services& services, const Nodes& targets, json& reports) {
+  http::CallLimits limits;
+  limits.total = kAnswerWait;
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  for (const cluster::Node* target : targets)
+    calls.push_back(
+        call_node(services, *target, http::Method::get, "/v1/internal/rebalance", limits));
+  const auto answers = co_await gather(std::move(calls));
+  for (std::size_t i = 0; i < targets.size(); ++i) reports[targets[i]->id] = report_in(answers[i]);
 }
 
 }  // namespace
@@ -69,19 +94,16 @@ Task<Status> act_on_rebalance(const Services& services, http::Request& request, 
 }
 
 Task<Result<http::Response>> tell_rebalance(const Services& services) {
-  const auto state = services.view.state();
+  const StatePtr known = services.view.state();
+  StatePtr state = known;
   Nodes targets;
-  for (const auto& [id, node] : state->map.nodes)
+  for (const auto& [id, node] : known->map.nodes)
     if (node.role == cluster::Role::target) targets.push_back(&node);
-  http::CallLimits limits;
-  limits.total = kAnswerWait;
-  std::vector<Task<Result<http::ClientResponse>>> calls;
-  for (const cluster::Node* target : targets)
-    calls.push_back(
-        call_node(services, *target, http::Method::get, "/v1/internal/rebalance", limits));
-  const auto answers = co_await gather(std::move(calls));
   json reports = json::object();
-  for (std::size_t i = 0; i < targets.size(); ++i) reports[targets[i]->id] = report_in(answers[i]);
+  std::vector<Task<void>> both;
+  both.push_back(read_state(services, state));
+  both.push_back(ask_for_reports(services, targets, reports));
+  co_await gather(std::move(both));
   const auto& map = state->map;
   json without_lease = json::array();
   for (const auto& [id, node] : map.nodes)

@@ -346,6 +346,33 @@ def test_an_etcd_without_its_data_is_refused_and_made_anew_from_the_drives(make_
     assert max(each[1] for each in generations(cluster)) > old[1]
 
 
+def test_a_node_that_a_new_etcd_does_not_have_yet_is_told_at_once(make_stage, seed):
+    """F3: straight after `recover`, what=rebalance names who has no lease in the new etcd (`tarn cluster wait` waits for it), though
+    the proxies' watches have not come back to it."""
+    stage = make_stage(apart=True, meta="etcd", proxies=2, targets=2, drives=1)
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    cluster.kill("etcd1")
+    data = cluster.directory / "etcd1"
+    shutil.rmtree(data)
+    data.mkdir(mode=0o700)
+    cluster.start("etcd1")
+    hung = next(id for id, node in smap(cluster)["tmap"].items() if node["public_net"]["direct_url"] == cluster.url_of("t2"))
+    cluster.stop("t2")  # hangs, so it cannot register
+    try:
+        seen = [str(drive) for target in ("t1", "t2") for drive in cluster.drives(target)]
+        Cli(cluster.endpoint).ok("cluster", "recover", "--to", cluster.url_of("etcd1", "client"), "--secret-file",
+                                 cluster.directory / "cluster.secret", *seen)
+        for proxy in ("p1", "p2"):
+            said = http.request("GET", cluster.url_of(proxy) + "/v1/cluster?what=rebalance").json()
+            print(f"detected: {proxy}: {said['without_lease']} of map {said['map']}")
+            assert hung in said["without_lease"], said
+    finally:
+        cluster.cont("t2")
+    Cli(cluster.endpoint).ok("cluster", "wait", "--timeout", "60s")
+    assert cluster.put("data", "after", b"1").status == 200
+
+
 def generations(cluster):
     found = []
     for target in cluster.targets():
