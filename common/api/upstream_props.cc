@@ -60,12 +60,8 @@ Status check_url(const char* path, const std::string& text) {
               path, text);
 }
 
-/// The region becomes part of a host name.
 Status check_region(const char* path, const std::string& text) {
-  const bool is_word = std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
-  if (is_word) return {};
+  if (is_region(text)) return {};
   return fail(Errc::invalid_argument,
               "bucket property '{}' cannot be \"{}\": a region such as \"us-east-1\" is allowed",
               path, text);
@@ -86,6 +82,13 @@ std::optional<UpstreamKind> upstream_kind(const Bucket& bucket) {
 }
 
 std::string_view provider_of(UpstreamKind kind) { return row_of(kind).provider; }
+
+bool is_region(std::string_view text) {
+  constexpr std::size_t kHostPartMax = 63;
+  return text.size() <= kHostPartMax && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });
+}
 
 bool has_upstream(const Bucket& bucket) { return row_of(bucket) != nullptr; }
 

@@ -44,6 +44,8 @@ struct UpstreamProps {
 /// True for a bucket that can be found upstream by its name alone, and so becomes known by its
 /// first use. A web server's needs its URL.
 [[nodiscard]] bool is_found_by_name(const Bucket& bucket);
+/// True for a text that may be a region of S3: it becomes part of a host name.
+[[nodiscard]] bool is_region(std::string_view text);
 /// Properties that name the server: {"extra":{"aws":{"endpoint":URL}}}, as with_changes() takes
 /// them.
 [[nodiscard]] nlohmann::json server_props(UpstreamKind kind, std::string_view url);

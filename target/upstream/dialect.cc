@@ -56,7 +56,7 @@ bool Dialect::understands_part(const http::Fields& /*fields*/) const { return tr
 Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about,
                             const http::ClientResponse& answer) const {
   Refusal out;
-  const auto [code, message] = said_in(answer);
+  const auto [code, message, region] = said_in(answer);
   std::string said = code;
   if (!code.empty() && !message.empty()) said += fmt::format(": {}", first_line(message));
   // A line of text, but no page for people.
@@ -82,8 +82,8 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
       server.kind != api::UpstreamKind::web)
     out.error.message +=
         "; it was asked without credentials, since this target has none for it (docs/upstream.md)";
-  const std::string_view region = answer.field("x-amz-bucket-region");
-  if (server.kind == api::UpstreamKind::s3 && !region.empty() && region != server.region)
+  if (server.kind == api::UpstreamKind::s3 && region != server.region) out.region = region;
+  if (!out.region.empty())
     out.error.message += fmt::format(
         "; the bucket is in the region {}: set its property "
         "extra.aws.cloud_region to that",

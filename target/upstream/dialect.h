@@ -77,6 +77,7 @@ struct Refusal {
   bool is_absent = false;     ///< 404: the object, or the bucket, which `names_object` tells apart
   bool names_object = false;  ///< the server's code says that the object is absent
   bool names_bucket = false;  ///< the server's code says that the bucket is absent
+  std::string region;         ///< another region, where S3 says that the bucket is
 };
 
 /// Requests to one kind of server, and the meaning of its answers. Pure: no I/O, no state.
@@ -121,10 +122,11 @@ class Dialect {
                                    const http::ClientResponse& answer) const;
 
  protected:
-  /// Code and message of a refusal; empty where the server has none.
+  /// Code and message of a refusal, and the region of its bucket; empty where the server has none.
   struct Said {
     std::string code;
     std::string message;
+    std::string region = {};
   };
   [[nodiscard]] virtual Said said_in(const http::ClientResponse& answer) const = 0;
 };

@@ -39,12 +39,18 @@ std::optional<std::int64_t> parse_iso_time(const char* text) {
   return ::timegm(&parts);
 }
 
-/// The code and message of S3's error XML; both empty for another text.
-std::pair<std::string, std::string> s3_error_in(std::string_view body) {
+struct S3Error {
+  std::string code;
+  std::string message;
+  std::string region;
+};
+
+/// S3's error XML; all empty for another text.
+S3Error s3_error_in(std::string_view body) {
   pugi::xml_document xml;
   if (!xml.load_buffer(body.data(), body.size())) return {};
   const pugi::xml_node error = xml.child("Error");
-  return {error.child_value("Code"), error.child_value("Message")};
+  return {error.child_value("Code"), error.child_value("Message"), error.child_value("Region")};
 }
 
 /// The entity tag in the element `root` of an answer 200 to `what`, which may also be an error.
@@ -53,7 +59,7 @@ Result<std::string> tag_in_result(const UpstreamServer& server, std::string_view
   pugi::xml_document xml;
   static_cast<void>(xml.load_buffer(body.data(), body.size()));
   if (std::string tag = xml.child(root).child_value("ETag"); !tag.empty()) return tag;
-  const auto [code, message] = s3_error_in(body);
+  const auto [code, message, region] = s3_error_in(body);
   const bool may_pass = code.empty() || code == "InternalError" || code == "SlowDown" ||
                         code == "ServiceUnavailable" || code == "RequestTimeout";
   return fail(may_pass ? Errc::unavailable : Errc::bad_upstream, "{} did not complete {}: {}",
@@ -204,8 +210,10 @@ Result<UpstreamBuckets> S3Dialect::buckets_in(const UpstreamServer& account,
 }
 
 Dialect::Said S3Dialect::said_in(const http::ClientResponse& answer) const {
-  auto [code, message] = s3_error_in(answer.body);
-  return {std::move(code), std::move(message)};
+  auto [code, message, region] = s3_error_in(answer.body);
+  const std::string_view told = answer.field("x-amz-bucket-region");
+  if (!told.empty()) region = told;
+  return {std::move(code), std::move(message), std::move(region)};
 }
 
 http::ClientRequest S3Dialect::change_request(const UpstreamServer& server, std::string_view object,

@@ -38,9 +38,10 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
     co_return fail(Errc::bucket_not_found,
                    "{}: this target was started without a server or credentials for \"{}\"",
                    bucket.display(), bucket.provider);
-  CO_TRY_OK(co_await upstream.check_bucket(bucket, wanted));
+  CO_TRY(const api::UpstreamProps found, co_await upstream.check_bucket(bucket, wanted));
   json server{{"extra", json::object()}};
   if (wanted.url.empty()) server = api::server_props(wanted.kind, servers.endpoint(wanted.kind));
+  if (found.region != wanted.region) server["extra"]["aws"]["cloud_region"] = found.region;
   http::Response answer(200, http::kJson, server.dump());
   co_return co_await request.exchange.respond(std::move(answer));
 }

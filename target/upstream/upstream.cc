@@ -331,16 +331,46 @@ Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
   co_return dialect_of(server).object_in(server, answer.head);
 }
 
-Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props) {
+/// The other region where S3 says that the bucket is. A list is asked for: its refusal has a body,
+/// which names the region where no field does. Empty: the server says nothing of that.
+Task<std::string> Upstream::region_of_bucket(const UpstreamServer& server) {
+  const Dialect& dialect = dialect_of(server);
+  UpstreamListOrder one;
+  one.limit = 1;
+  auto request = dialect.list_request(server, one, now());
+  if (!request) co_return "";
+  auto answer = co_await try_once(server, std::move(*request));
+  if (!answer || answer->head.status / 100 == 2) co_return "";
+  if (auto body = co_await read_rest(answer->stream, kRefusalBytesMax))
+    answer->head.body = std::move(*body);
+  co_return dialect.refusal_in(server, "list", answer->head).region;
+}
+
+Task<Result<api::UpstreamProps>> Upstream::check_bucket(api::Bucket bucket,
+                                                        api::UpstreamProps props) {
   CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
+  const Status usual = co_await ask_for_bucket(server);
+  if (usual) co_return props;
+  if (server.kind != api::UpstreamKind::s3 || !props.region.empty() || may_pass(usual.error().code))
+    co_return fail(usual.error());
+  props.region = co_await region_of_bucket(server);
+  if (props.region.empty() || !api::is_region(props.region)) co_return fail(usual.error());
+  CO_TRY(const UpstreamServer there, servers_.server_of(bucket, props));
+  CO_TRY_OK(co_await ask_for_bucket(there));
+  obs::log("target").info("bucket is in another region bucket={} region={}", bucket.display(),
+                          props.region);
+  co_return props;
+}
+
+Task<Status> Upstream::ask_for_bucket(const UpstreamServer& server) {
   const auto make = [&] { return dialect_of(server).bucket_request(server, now()); };
-  const auto answer = co_await send(server, "HEAD " + bucket.display(), make);
+  const auto answer = co_await send(server, "HEAD " + server.name, make);
   if (answer) co_return Status();
   const Errc why = answer.error().code;
   // Few web servers answer for the directory itself: what answers is there.
   if (server.kind == api::UpstreamKind::web && !may_pass(why)) co_return Status();
   Errc code = why == Errc::object_not_found ? Errc::bucket_not_found : why;
-  // A name that no bucket has there, another region, a server of another kind: what was asked for.
+  // A name that no bucket can have there, a server of another kind: what was asked for.
   if (why == Errc::bad_upstream) code = Errc::invalid_argument;
   co_return fail(code, "{}", answer.error().message);
 }

@@ -100,9 +100,10 @@ class Upstream {
   }
   [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
-  /// Success when the bucket is there and these credentials may read it. invalid_argument where the
-  /// server refuses the question itself.
-  Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
+  /// `props` when the bucket is there and these credentials may read it. If they name no region,
+  /// and S3 says that the bucket is in another one, the result names that. invalid_argument where
+  /// the server refuses the question itself.
+  Task<Result<api::UpstreamProps>> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   /// True if a web server answers for the URL of the bucket itself with anything but 404 and 410.
   Task<Result<bool>> has_folder(const UpstreamName& name);
   /// One page, which has an entry unless it is the last one.
@@ -145,6 +146,8 @@ class Upstream {
                             Accept accept = Accept::success,
                             std::chrono::seconds turn_most = RateLimits::kTurnMost);
   Task<Result<Download>> get_link(UpstreamName name, http::Fields more);
+  Task<Status> ask_for_bucket(const UpstreamServer& server);
+  Task<std::string> region_of_bucket(const UpstreamServer& server);
   [[nodiscard]] std::int64_t now() const;
 
   UpstreamServers servers_;

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import http.server
+import json
 import os
 import shutil
 import socket
@@ -346,6 +347,12 @@ def make_bucket(cluster, bucket, url, props=None, query="", **extra):
     cloud is told beside the server, say profile="x"."""
     group, key = SERVER_PROPERTY[bucket.partition("://")[0]]
     return cluster.bucket_action("POST", bucket, "create-bck", {"extra": {group: {key: url} | extra}} | (props or {}), query=query)
+
+
+def region_of(cluster, bucket):
+    """The region that the cluster keeps with a bucket of S3, by its name alone."""
+    props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{bucket}?provider=aws").headers["Ais-Bucket-Props"]
+    return json.loads(props)["extra"]["aws"]["cloud_region"]
 
 
 def ask_for_buckets(cluster, **query):

@@ -6,8 +6,8 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from harness.upstreams import (ACCESS_KEY, AWS_CREDENTIALS, SECRET_KEY, FlawedServer, SharedS3Server, evict, is_stored, make_bucket,
-                               redirect_to, wait_stored)
+from harness.upstreams import (ACCESS_KEY, AWS_CREDENTIALS, SECRET_KEY, FlawedServer, MinioServer, SharedS3Server, evict, is_stored,
+                               make_bucket, redirect_to, region_of, wait_stored)
 
 REGION = "auto"  # Google's only one, so that one server can stand for both clouds; S3's signatures have to name it, too
 ACCOUNTS = ("first", "second")
@@ -129,13 +129,31 @@ def test_a_server_takes_signatures_of_its_own_region_alone(make_cluster, shared,
     cluster = started(make_cluster, shared, {"AWS_SHARED_CREDENTIALS_FILE": file, "AWS_REGION": "eu-west-3"})
     uri, body = "s3://first", b"body"
     shared.client.put_object(Bucket="first", Key="region", Body=body)
-    unseen = make_bucket(cluster, uri, shared.url)
-    assert unseen.status == 400 and f"{shared.url}/first answered 400" in unseen.text, unseen
+    wrong = make_bucket(cluster, uri, shared.url, cloud_region="us-west-2")
+    assert wrong.status == 400 and f"{shared.url}/first answered 400" in wrong.text, wrong
     assert make_bucket(cluster, uri, shared.url, query=UNSEEN).status == 200
     refused = cluster.get(uri, "region")
     assert refused.status == 502 and "AuthorizationHeaderMalformed" in refused.text and "eu-west-3" in refused.text, refused
     changed = cluster.bucket_action("PATCH", uri, "set-bprops", {"extra": {"aws": {"cloud_region": REGION}}})
     assert changed.status == 200 and cluster.get(uri, "region").body == body, changed
+
+
+@pytest.mark.parametrize("server", [SharedS3Server, MinioServer], ids=lambda each: each.name)
+def test_the_region_that_a_server_tells_is_kept_with_the_bucket(make_cluster, tmp_path, server):
+    """Targets have another region than the server. versitygw tells its own in the body of a refusal, MinIO in a field."""
+    with server(tmp_path / "server", region="eu-south-2") as s3:
+        s3.client.create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": "eu-south-2"})
+        s3.client.put_object(Bucket="data", Key="a", Body=b"body")
+        cluster = started(make_cluster, s3, AWS_CREDENTIALS | {"AWS_REGION": "eu-west-3", "AWS_ENDPOINT_URL": s3.url})
+        assert cluster.get("s3://data", "a").body == b"body"  # the first use
+        assert region_of(cluster, "data") == "eu-south-2"
+        assert cluster.put("s3://data", "b", b"new").status == 200
+        assert s3.client.get_object(Bucket="data", Key="b")["Body"].read() == b"new"
+        assert cluster.bucket_action("DELETE", "s3://data", "evict-remote-bck").status == 200
+        assert make_bucket(cluster, "s3://data", s3.url).status == 200
+        assert region_of(cluster, "data") == "eu-south-2" and cluster.names("s3://data") == ["a", "b"]
+        absent = make_bucket(cluster, "s3://not-there", s3.url)
+        assert absent.status == 404 and "not-there" in absent.text, absent
 
 
 def assert_signed(headers, method, path, credentials, region):

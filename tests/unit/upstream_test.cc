@@ -424,6 +424,12 @@ TEST_CASE("upstream: what a refusal means", "[upstream]") {
                                          answer(400, {{"x-amz-bucket-region", "eu-west-3"}}, ""));
   CHECK(elsewhere.error.message.ends_with(
       "the bucket is in the region eu-west-3: set its property extra.aws.cloud_region to that"));
+  CHECK(elsewhere.region == "eu-west-3");
+  constexpr const char* kMalformed =
+      "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>";
+  CHECK(meaning(400, kMalformed).region == "eu-west-1");
+  CHECK(
+      meaning(400, "<Error><Region>us-east-1</Region></Error>").region.empty());  // as it was asked
 }
 
 TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]") {
