@@ -78,6 +78,7 @@ void Target::start_background() {
   tasks_.spawn(loop.executor(), "resilver wish", tell_wishes(*node_));
   tasks_.spawn(loop.executor(), "copies on nodes", resolve_pending(*node_));
   tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
+  tasks_.spawn(loop.executor(), "upstream credentials", upstream_->keep_credentials());
   tasks_.spawn(loop.executor(), "abandoned uploads", write_through_->open_uploads().remove_left());
   tasks_.spawn(loop.executor(), "pieces", look_after_pieces(*node_));
   tasks_.spawn(loop.executor(), "coded objects", keep_coded(*node_));

@@ -186,7 +186,7 @@ void Target::connect_moves() {
 
 Status Target::connect_upstream() {
   TRY(auto servers,
-      UpstreamServers::load(options_.upstream_endpoints, security::process_environment()));
+      UpstreamServers::load(options_.upstream_endpoints, security::process_environment(), clock_));
   TRY(auto tls, http::TlsContext::load({}));
   upstream_.emplace(std::move(servers), clock_, std::move(tls), options_.upstream_connections,
                     options_.upstream_timeout,
@@ -318,6 +318,7 @@ Status Target::start() {
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});
   open_routes();
+  run_blocking(loop.executor(), upstream_->fetch_credentials());
   // Before it joins: from then on it owns names.
   serves_ = true;
   http::Loop& vital = vital_loop();

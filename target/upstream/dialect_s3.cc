@@ -31,14 +31,6 @@ constexpr std::array kFurtherFields{"Cache-Control",
                                     "x-amz-object-lock-legal-hold"};
 constexpr const char* kBucketsOfPage = "1000";  // S3 has 10,000 at most
 
-/// "2026-11-26T10:11:12.000Z".
-std::optional<std::int64_t> parse_iso_time(const char* text) {
-  std::tm parts{};
-  const char* end = ::strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
-  if (end == nullptr) return std::nullopt;
-  return ::timegm(&parts);
-}
-
 struct S3Error {
   std::string code;
   std::string message;
@@ -68,6 +60,13 @@ Result<std::string> tag_in_result(const UpstreamServer& server, std::string_view
 }
 
 }  // namespace
+
+std::optional<std::int64_t> parse_iso_time(const char* text) {
+  std::tm parts{};
+  const char* end = ::strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+  if (end == nullptr) return std::nullopt;
+  return ::timegm(&parts);
+}
 
 http::ClientRequest s3_request(const UpstreamServer& server, http::Method method,
                                const std::string& path, RequestToSign::Pairs query,

@@ -106,6 +106,10 @@ class GcsDialect final : public S3Dialect {
                                           bool is_part) const override;
 };
 
+/// Seconds since the epoch of "2026-11-26T10:11:12.000Z", as AWS writes times in bodies. Nothing
+/// for another text.
+[[nodiscard]] std::optional<std::int64_t> parse_iso_time(const char* text);
+
 /// A request of S3: the query as it is signed, date, payload and signature. `payload`: SHA-256 of
 /// the body in hex, or kUnsignedPayload.
 [[nodiscard]] http::ClientRequest s3_request(const UpstreamServer& server, http::Method method,

@@ -115,7 +115,8 @@ Status UpstreamServers::list(std::string_view setting, std::string_view urls) {
 }
 
 Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
-                                              const security::Environment& environment) {
+                                              const security::Environment& environment,
+                                              Clock& clock) {
   UpstreamServers out;
   TRY_OK(out.list("upstream.endpoints", listed));
   for (const auto& [kind, variable] : {std::pair(api::UpstreamKind::s3, "AWS_ENDPOINT_URL"),
@@ -126,6 +127,8 @@ Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
   out.region_ = environment("AWS_REGION")
                     .value_or(environment("AWS_DEFAULT_REGION").value_or(kDefaultRegion));
   TRY(out.aws_, security::AwsIdentities::load(environment));
+  TRY(auto role, role_source(environment, out.region_, out.aws_.find("").value().has_value()));
+  if (role) out.role_ = std::make_shared<RoleCredentials>(std::move(*role), clock);
   TRY(out.google_, security::AwsIdentities::load(environment, security::kGoogleNames));
   if (environment("GOOGLE_APPLICATION_CREDENTIALS") && !out.google_.find("").value())
     obs::log("target").warn(
@@ -142,9 +145,18 @@ const security::AwsIdentities& UpstreamServers::identities(api::UpstreamKind kin
   return kind == api::UpstreamKind::gcs ? google_ : aws_;
 }
 
+Result<std::optional<security::AwsCredentials>> UpstreamServers::keys_of(
+    api::UpstreamKind kind, const std::string& profile) const {
+  if (kind != api::UpstreamKind::s3 || !profile.empty() || role_ == nullptr)
+    return identities(kind).find(profile);
+  TRY(security::AwsCredentials keys, role_->get());
+  return std::optional(std::move(keys));
+}
+
 bool UpstreamServers::is_configured(api::UpstreamKind kind) const {
   if (!endpoint(kind).empty()) return true;
   if (kind != api::UpstreamKind::s3 && kind != api::UpstreamKind::gcs) return false;
+  if (kind == api::UpstreamKind::s3 && role_ != nullptr) return true;
   const auto usual = identities(kind).find("");
   return usual && usual->has_value();
 }
@@ -165,7 +177,7 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
   if (props.kind == UpstreamKind::s3) out.region = props.region.empty() ? region_ : props.region;
   if (props.kind == UpstreamKind::gcs) out.region = kGoogleRegion;
   if (props.kind == UpstreamKind::s3 || props.kind == UpstreamKind::gcs) {
-    TRY(out.credentials, identities(props.kind).find(props.profile));
+    TRY(out.credentials, keys_of(props.kind, props.profile));
   }
   const std::string named = props.url.empty() ? endpoint(props.kind) : props.url;
   if (named.empty() && props.kind == UpstreamKind::s3) {
@@ -212,7 +224,7 @@ Result<UpstreamServer> UpstreamServers::account_of(api::UpstreamKind kind) const
   if (kind == api::UpstreamKind::azure) {
     out.azure = azure_;
   } else {
-    TRY(out.credentials, identities(kind).find(""));
+    TRY(out.credentials, keys_of(kind, ""));
   }
   const std::string named = endpoint(kind);
   if (!named.empty()) {

@@ -1,16 +1,19 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "common/api/upstream_props.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/http/client.h"
 #include "common/security/aws_credentials.h"
 #include "common/security/azure_account.h"
+#include "target/upstream/role_credentials.h"
 
 namespace tarn::target {
 
@@ -37,7 +40,8 @@ struct UpstreamServer {
 
 /// The servers that this target may ask. Requests go to the clouds' own hosts by https, to the URLs
 /// that the operator listed, and nowhere else: the right to make a bucket is not the right to have
-/// a target speak with any host that it can reach. Immutable; thread-safe.
+/// a target speak with any host that it can reach. Immutable, but for the credentials of a role;
+/// thread-safe.
 class UpstreamServers {
  public:
   UpstreamServers() = default;
@@ -48,7 +52,8 @@ class UpstreamServers {
   /// invalid_argument for a text that is no URL, and as AwsIdentities::load() and
   /// load_azure_account().
   [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
-                                                    const security::Environment& environment);
+                                                    const security::Environment& environment,
+                                                    Clock& clock = system_clock());
 
   /// True if this target was started with a server or credentials for this kind. Only then buckets
   /// that the cluster does not know are looked for.
@@ -56,7 +61,8 @@ class UpstreamServers {
   /// The server of buckets of this kind that name none; empty: the cloud's own, and of Azure none.
   [[nodiscard]] std::string endpoint(api::UpstreamKind kind) const;
   /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
-  /// that is none, for a profile that does not exist, and for Azure without server or account. A
+  /// that is none, for a profile that does not exist, and for Azure without server or account;
+  /// unavailable while the credentials of role() are not here. A
   /// shared access signature is a secret that its receiver can use. So Azure's credentials go to
   /// the account's own URL alone, and not to others that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
@@ -66,15 +72,21 @@ class UpstreamServers {
   [[nodiscard]] Result<UpstreamServer> account_of(api::UpstreamKind kind) const;
   /// The web server of a link, without the link's path. forbidden for one that is not listed.
   [[nodiscard]] Result<UpstreamServer> server_of_link(const http::Url& link) const;
+  /// The role whose credentials sign requests for S3 where no profile is named; null: none. They
+  /// are fetched while its keep() runs.
+  [[nodiscard]] const std::shared_ptr<RoleCredentials>& role() const { return role_; }
 
  private:
   Status list(std::string_view setting, std::string_view urls);
   [[nodiscard]] const security::AwsIdentities& identities(api::UpstreamKind kind) const;
+  [[nodiscard]] Result<std::optional<security::AwsCredentials>> keys_of(
+      api::UpstreamKind kind, const std::string& profile) const;
 
   std::set<std::string> listed_;  // "https://host:443"
   std::map<api::UpstreamKind, std::string> endpoints_;
   std::string region_;
   security::AwsIdentities aws_;
+  std::shared_ptr<RoleCredentials> role_;
   security::AwsIdentities google_;
   std::optional<security::AzureCredentials> azure_;
 };

@@ -94,6 +94,14 @@ Upstream::Upstream(UpstreamServers servers, Clock& clock,
       gates_(connections, clock),
       limits_(clock, std::move(targets)) {}
 
+Task<void> Upstream::fetch_credentials() {
+  if (const auto role = servers_.role()) static_cast<void>(co_await role->renew(client_));
+}
+
+Task<void> Upstream::keep_credentials() {
+  if (const auto role = servers_.role()) co_await role->keep(client_);
+}
+
 std::int64_t Upstream::now() const { return clock_.wall_time().count() / 1'000'000'000; }
 
 Task<Result<Upstream::Answer>> Upstream::try_once(const UpstreamServer& server,
@@ -339,6 +347,8 @@ Task<std::string> Upstream::region_of_bucket(const UpstreamServer& server) {
   one.limit = 1;
   auto request = dialect.list_request(server, one, now());
   if (!request) co_return "";
+  const auto pass = co_await gates_.of(server.origin())->enter();
+  if (!pass) co_return "";
   auto answer = co_await try_once(server, std::move(*request));
   if (!answer || answer->head.status / 100 == 2) co_return "";
   if (auto body = co_await read_rest(answer->stream, kRefusalBytesMax))
@@ -351,12 +361,17 @@ Task<Result<api::UpstreamProps>> Upstream::check_bucket(api::Bucket bucket,
   CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
   const Status usual = co_await ask_for_bucket(server);
   if (usual) co_return props;
-  if (server.kind != api::UpstreamKind::s3 || !props.region.empty() || may_pass(usual.error().code))
+  const Errc why = usual.error().code;
+  if (server.kind != api::UpstreamKind::s3 || !props.region.empty() || may_pass(why) ||
+      why == Errc::bucket_not_found)
     co_return fail(usual.error());
   props.region = co_await region_of_bucket(server);
   if (props.region.empty() || !api::is_region(props.region)) co_return fail(usual.error());
   CO_TRY(const UpstreamServer there, servers_.server_of(bucket, props));
-  CO_TRY_OK(co_await ask_for_bucket(there));
+  const Status found = co_await ask_for_bucket(there);
+  const bool is_answer = found || found.error().code == Errc::forbidden ||
+                         found.error().code == Errc::bucket_not_found;
+  if (!found) co_return fail(is_answer ? found.error() : usual.error());
   obs::log("target").info("bucket is in another region bucket={} region={}", bucket.display(),
                           props.region);
   co_return props;

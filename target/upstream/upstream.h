@@ -99,6 +99,10 @@ class Upstream {
     return servers_.server_of(name.bucket, name.props);
   }
   [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
+  /// Fetches the credentials of the role that the target was started with, if any: one try.
+  Task<void> fetch_credentials();
+  /// Renews them until cancelled.
+  Task<void> keep_credentials();
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
   /// `props` when the bucket is there and these credentials may read it. If they name no region,
   /// and S3 says that the bucket is in another one, the result names that. invalid_argument where

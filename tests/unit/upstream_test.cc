@@ -417,6 +417,7 @@ TEST_CASE("upstream: what a refusal means", "[upstream]") {
     CHECK_FALSE(meaning(status).may_pass);
   CHECK(meaning(403).error.code == Errc::forbidden);
   CHECK(meaning(412).error.code == Errc::precondition_failed);
+  CHECK(meaning(400, "<Error><Code>ExpiredToken</Code></Error>").error.code == Errc::unavailable);
   CHECK(meaning(301).error.code == Errc::bad_upstream);
   CHECK(meaning(301).error.message.find("redirects are not followed") != std::string::npos);
   const auto elsewhere = dialect_of(s3_server())
