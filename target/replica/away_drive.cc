@@ -46,6 +46,8 @@ std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const Objec
 }
 
 /// From here on none of the drives that are gone is believed, back again, while another is away.
+/// The note of what is misplaced ensures that as well, but does not count for names with copies on
+/// drives. These names may get some (docs/decisions/019, few targets) before they have moved home.
 Task<Status> note_behind(TargetNode& node) {
   if (!SAFETY("safety.overtaken_is_behind")) co_return Status();
   std::vector<std::string> paths;

@@ -206,6 +206,54 @@ def test_ec_encode_as_aistores_clients_ask_for_it(four):
     assert ended(four, job)["err"] == ""
 
 
+@pytest.mark.deep("a target must be started again within its lease")
+def test_what_was_overtaken_stays_hidden_when_records_get_copies_on_drives(make_cluster):
+    """A drive is away while its names are written, so that the new versions lie on the other one. It is back, and a larger m gives each
+    target two records of a name. Before anything has been dropped, moved or copied the other drive goes: nobody reads an old version."""
+    cluster = make_cluster(targets=2, drives=2, settings={"resilver.enabled": "false"})
+    wait_until_home(cluster)
+    cluster.create_bucket("cut", props("striped", 1, 1))
+    owned = cluster.names_owned_by("t1", "cut", 24)
+    for name in owned:
+        assert cluster.put("cut", name, b"old").status == 200
+    first, second = cluster.drives("t1")
+    aside = first.parent / "aside"
+    on = lambda drive: {name: said["generation"] for name, said in attribute.objects([drive], "cut").items()}
+    names = sorted(on(first).keys() & set(owned))
+    assert len(names) > 4
+    cluster.expect_errors("drive missing")
+    cluster.kill("t1")
+    first.rename(aside)
+    cluster.start("t1")
+    for name in names:
+        wait_until(lambda of_name=name: cluster.put("cut", of_name, b"new", expect=False).status == 200, 20, f"{name} is written")
+    cluster.kill("t1")
+    aside.rename(first)
+    cluster.start("t1", fail_points="mirror.before_drop=error;mirror.before_repair=error")
+    wait_until_home(cluster)
+    change(cluster, {"ec": {"parity_slices": 2}})
+    wait_until_home(cluster)
+    assert all(on(first)[name] != on(second)[name] for name in names), "an old version has gone already"
+    cluster.kill("t1")
+    second.rename(aside)
+    cluster.start("t1")
+    requests = lambda: cluster.metric("t1", "tarn_http_requests_total", method="GET") or 0
+
+    def is_asked():
+        """Reads all; true when the target was asked so often that each name was among them: reads go to both targets by turns."""
+        for name in names:
+            answer = get(cluster, name)
+            assert answer.status == 503 or (answer.status, answer.body) == (200, b"new"), (name, answer)
+        return requests() > 10 * len(names)
+
+    wait_until(is_asked, 60, "readers are sent to the target")
+    cluster.kill("t1")
+    aside.rename(second)
+    cluster.start("t1")
+    wait_until(lambda: on(first) == on(second) and on(first).keys() >= set(owned), 30, "each lies on both drives, in its newest version")
+    assert {get(cluster, name).body for name in names} == {b"new"}
+
+
 def test_what_cannot_be_is_refused(four):
     four.create_bucket("cut", {"mirror": {"enabled": True, "copies": 2}})
     four.create_bucket("plain")
