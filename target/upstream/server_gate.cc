@@ -6,7 +6,7 @@
 namespace tarn::target {
 
 ServerGate::Pass& ServerGate::Pass::operator=(Pass&& other) noexcept {
-  if (gate_ && gate_ != other.gate_) gate_->leave();
+  if (gate_ && this != &other) gate_->leave();
   gate_ = std::move(other.gate_);
   return *this;
 }

@@ -48,6 +48,17 @@ TEST_CASE("server gate: a server that fails in a row is left alone", "[upstream]
   CHECK_FALSE(all.ask(true));
 }
 
+TEST_CASE("server gate: a request that takes the place of another one ends that", "[upstream]") {
+  GateFixture all(2);
+  for (int i = 0; i < 10; ++i) {
+    auto broken = all.run(all.gate->enter());
+    auto next = all.run(all.gate->enter());
+    REQUIRE((broken && next));
+    *broken = std::move(*next);
+    CHECK(all.ask(true));
+  }
+}
+
 TEST_CASE("server gate: one request looks if the server answers again", "[upstream]") {
   GateFixture all;
   all.fail_often();
