@@ -73,7 +73,8 @@ Task<Status> CodedReader::look_again(Error why) {
   if (!newest)
     co_return fail(Errc::unavailable, "{}; and whether they have moved is not known: {}",
                    why.message, newest.error().message);
-  if (!newest->exists() || !newest->record->coding || newest->record->coding->set != set_) {
+  if (!newest->exists() || !newest->record->coding || newest->record->coding->set != set_ ||
+      geometry_of(*newest->record->coding) != layout_.geometry()) {
     overtaken_ = true;
     co_return fail(Errc::unavailable, "{} was replaced while it was read; try again",
                    wanted.display());

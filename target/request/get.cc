@@ -38,7 +38,8 @@ class CopiesOnOtherDrives final : public OtherCopies {
     const Generation generation = failed->record().generation;
     auto found = co_await store_.mirror().open(name_, failed_, &generation);
     std::shared_ptr<OpenObject> other;
-    if (found) other = std::move(*found);
+    if (found && *found && (*found)->file_bytes() == failed->file_bytes())
+      other = std::move(*found);
     obs::log("target").warn("copy given up by a reader object={} drive={} err={} goes_on={}",
                             name_.object, failed->drive().path(), why.message,
                             other ? other->drive().path() : "nowhere");

@@ -56,7 +56,8 @@ Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
                               http::ByteRange& range, const http::Response& response,
                               bool unless_slow) {
   const auto whole = co_await open_whole(node, wanted.name, *record.coding, unless_slow);
-  if (whole == nullptr) co_return false;
+  // A whole of another length is not the one that the record means.
+  if (whole == nullptr || whole->file_bytes() != record.size) co_return false;
   Sender sender(exchange, whole, range, node.verify_always, nullptr, true);
   Status sent = co_await sender.begin(response);
   if (sent && !sender.done()) sent = co_await sender.send();

@@ -226,12 +226,16 @@ Task<Result<InventoryReader>> InventoryReader::open(TargetNode& node, BucketId s
   InventoryReader out;
   CO_TRY(out.object_, co_await open_newest(node, wanted));
   if (!out.object_) co_return fail(object_missing(wanted));
+  // It is read from its end.
+  if (!out.object_->has_checksums()) CO_TRY_OK(co_await out.object_->drive().adopt(*out.object_));
   CO_TRY_OK(co_await out.read_index());
   out.info_.bytes = out.object_->record().size;
   co_return out;
 }
 
 Task<Result<std::string>> InventoryReader::read(std::uint64_t begin, std::uint64_t bytes) {
+  const std::uint64_t size = object_->file_bytes();
+  if (bytes > size || begin > size - bytes) co_return fail(no_inventory(info_.object));
   BlockReader reader(*object_, begin, begin + bytes);
   const auto block = std::make_unique<std::array<std::byte, kBlockBytes>>();
   std::string out;
