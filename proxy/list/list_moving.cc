@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
@@ -29,9 +30,10 @@ struct Rows {
   std::optional<std::string> bound;  ///< after it a target has not said all
 };
 
-void take(const json& record, Rows& into) {
+void take(const json& record, const std::string& after, Rows& into) {
   Row row;
   const auto name = record.at(0).get<std::string>();
+  if (name <= after) throw std::out_of_range("a name that was not asked for: " + name);
   const json& generation = record.at(1);
   row.generation = {generation.at(0), generation.at(1), generation.at(2)};
   const auto& bytes = record.at(2).get_binary();
@@ -40,16 +42,18 @@ void take(const json& record, Rows& into) {
   if (!is_new && at->second.generation < row.generation) at->second = std::move(row);
 }
 
-Status take_answer(const std::string& target, const std::string& body, Rows& into) {
+Status take_answer(const std::string& target, const std::string& body, const std::string& after,
+                   Rows& into) {
   try {
     const json in = json::from_msgpack(body);
-    for (const json& record : in.at("records")) take(record, into);
+    for (const json& record : in.at("records")) take(record, after, into);
     if (in.at("more").get<bool>()) {
       const auto last = in.at("last").get<std::string>();
+      if (last <= after) throw std::out_of_range("its page has no end");
       if (!into.bound || last < *into.bound) into.bound = last;
     }
     return {};
-  } catch (const json::exception& problem) {
+  } catch (const std::exception& problem) {
     return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
   }
 }
@@ -90,7 +94,7 @@ Task<Status> MovingList::round(std::vector<const cluster::Node*> targets, bool o
   const auto answers = co_await gather(std::move(calls));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     CO_TRY_OK(answers[i]);
-    CO_TRY_OK(take_answer(targets[i]->id, *answers[i], into));
+    CO_TRY_OK(take_answer(targets[i]->id, *answers[i], after_, into));
   }
   co_return Status();
 }
