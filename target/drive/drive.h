@@ -412,6 +412,7 @@ class Drive {
   Status prepare_now(WorkFile& file, const Publication& publication);
   Status commit_now(WorkFile& file, const Publication& publication);
   Status publish_unsynced(WorkFile& file, Publication publication);
+  static void check_publication(const WorkFile& file, const Publication& publication);
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
   [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
 #include "target/drive/file_names.h"
@@ -24,7 +25,8 @@ bool Drive::is_work_file(const io::FileName& file) {
 
 void Drive::forget_work_file(const io::FileName& file) {
   const MutexLock lock(work_files_mutex_);
-  work_files_.erase(file);
+  const std::size_t erased = work_files_.erase(file);
+  TARN_CHECK(erased == 1);
 }
 
 Task<Result<KnownFiles>> Drive::known_files(const std::set<BucketId>& dead) {

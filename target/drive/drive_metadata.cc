@@ -1,6 +1,7 @@
 // Changing the metadata of a published object, and what unfinished files need besides being
 // written: what stands in drive_write.cc is the way of ordinary PUTs.
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "target/drive/drive.h"
 
@@ -46,6 +47,7 @@ Status Drive::commit_patch(const std::function<IndexBatch()>& batch) {
 }
 
 Status Drive::patch_now(const io::ObjectAttribute& attribute) {
+  TARN_CHECK(attribute.record.kind == io::ObjectRecord::Kind::object && !attribute.record.piece);
   if (const std::size_t bytes = io::encode(attribute).size(); bytes > io::kAttributeBytesMax)
     return fail(Errc::invalid_argument,
                 "name and metadata of {} take {} bytes, a file can carry {}: use less metadata",
@@ -102,8 +104,11 @@ Task<Status> Drive::truncate(WorkFile& file, std::uint64_t size) {
   if (file.write_behind_) CO_TRY_OK(co_await file.write_behind_->cut(size));
   auto work = [&, this]() -> Status {
     TRY_OK(usable());
+    TARN_CHECK(!file.published_);
     file.written_back_ = std::min(file.written_back_, size);
-    return files_->truncate(file.fd_.get(), size);
+    TRY_OK(files_->truncate(file.fd_.get(), size));
+    file.end_ = std::min(file.end_, size);
+    return {};
   };
   co_return co_await threads_->run(work);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
@@ -58,6 +59,7 @@ Result<Drive::Sealed> Drive::seal_now(WorkFile& file, SealOrder& order) {
   TRY_OK(files_->check_mounted());
   io::ObjectAttribute& attribute = order.attribute;
   attribute.record.file = file.name_;
+  TARN_CHECK(!file.published_);
   TRY(const std::uint64_t body, body_bytes(order));
   TRY(const std::uint64_t written, files_->size(file.fd_.get()));
   if (written != body)
@@ -88,10 +90,14 @@ Result<Drive::Sealed> Drive::seal_now(WorkFile& file, SealOrder& order) {
 Status Drive::commit_piece(const WorkFile& file, const SealOrder& order, const PieceKey& key,
                            const std::optional<io::ObjectRecord>& old) {
   FAIL_POINT("put.before_index");
+  TARN_CHECK(order.attribute.record.file == file.name_);
   IndexBatch batch;
   batch.put_piece(key, order.attribute.record);
   if (key.index == io::kWhole) batch.put_block_checksums(file.name_, order.checksums);
   if (old) {
+    // Holders of the piece's lock alone change it, so it is still what seal_now() found.
+    TARN_CHECK(old->generation <= order.attribute.record.generation);
+    TARN_CHECK(old->file != file.name_);
     batch.put_replaced(key.bucket, key.name, old->file);
     batch.erase_block_checksums(old->file);
   }

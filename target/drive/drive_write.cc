@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/api/custom_metadata.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
@@ -39,7 +40,9 @@ Result<io::FileName> Drive::next_file_name() {
   ++files_in_directory_;
   const io::FileName name{directory_, next_id_++};
   const MutexLock work_files(work_files_mutex_);
-  work_files_.insert(name);
+  // Two uploads into one file would mix their bytes.
+  const bool is_new = work_files_.insert(name).second;
+  TARN_CHECK(is_new);
   return name;
 }
 
@@ -79,12 +82,15 @@ Task<Result<std::unique_ptr<WorkFile>>> Drive::create(std::optional<std::uint64_
 
 Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset) {
   FAIL_POINT("put.body");
+  // Readers see a published file, and its checksums have been taken.
+  TARN_CHECK(!file.published_);
   TRY_OK(usable());
   if (const Status written = files_->write(file.fd_.get(), bytes, offset); !written) {
     note_write_error(written.error());
     return fail(written.error());
   }
   const std::uint64_t end = offset + bytes.size();
+  file.end_ = std::max(file.end_, end);
   if (file.write_behind_) file.write_behind_->written(file.fd_.get(), end);
   if (end - file.written_back_ < kWritebackBytes) return {};
   // So that the sync at the end finds little left, and a body of unknown length cannot fill the
@@ -139,6 +145,7 @@ void Drive::reap(BucketId bucket, const std::string& name, const io::FileName& f
 
 Status Drive::remove_now(BucketId bucket, const std::string& name,
                          const io::ObjectRecord& tombstone, bool keep_tombstone) {
+  TARN_CHECK(!keep_tombstone || tombstone.kind == io::ObjectRecord::Kind::tombstone);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   TRY(const auto present, index_->find(bucket, name));

@@ -10,6 +10,7 @@
 #include <rocksdb/write_batch.h>
 #include <rocksdb/write_buffer_manager.h>
 
+#include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/mutex.h"
@@ -412,12 +413,14 @@ Result<std::string> Index::flag(std::string_view key) {
 }
 
 Status Index::commit(IndexBatch batch) {
+  TARN_CHECK(batch.batch_ != nullptr);
   rocksdb::WriteOptions options;
   options.sync = SAFETY("safety.sync_index");
   return to_status(impl_->db->Write(options, batch.batch_.get()), "write", impl_->drive);
 }
 
 Status Index::commit_lazily(IndexBatch batch) {
+  TARN_CHECK(batch.batch_ != nullptr);
   return to_status(impl_->db->Write(rocksdb::WriteOptions(), batch.batch_.get()), "write",
                    impl_->drive);
 }
@@ -494,7 +497,10 @@ Status Index::erase_bucket(BucketId bucket) {
   rocksdb::WriteBatch batch;
   for (const char kind : {kRecord, kReplaced, kPiece}) {
     const std::string from = bucket_prefix(kind, bucket);
-    static_cast<void>(batch.DeleteRange(from, after_prefix(from)));
+    const std::string to = after_prefix(from);
+    // Keys of other kinds do not lie between.
+    TARN_CHECK(from < to && (to.front() == kind || to.size() == 1));
+    static_cast<void>(batch.DeleteRange(from, to));
   }
   return to_status(impl_->db->Write(options, &batch), "erase bucket", impl_->drive);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/api/upstream_props.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
@@ -57,12 +58,24 @@ Status Drive::write_durably(const std::vector<Written>& files) {
   return {};
 }
 
+/// Conditions under which a record may name `file`: it is read back by what the record says.
+void Drive::check_publication(const WorkFile& file, const Publication& publication) {
+  const io::ObjectRecord& record = publication.attribute.record;
+  TARN_CHECK(!file.published_ && file.is_open());
+  TARN_CHECK(record.kind == io::ObjectRecord::Kind::object && !record.piece);
+  TARN_CHECK(record.file == file.name_);
+  TARN_CHECK(record.file_bytes() == file.end_);
+  TARN_CHECK(publication.checksums.size() == blocks_of(record.file_bytes()));
+}
+
 IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication) {
   const io::ObjectAttribute& attribute = publication.attribute;
   IndexBatch batch;
   batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
   batch.put_block_checksums(file.name_, publication.checksums);
   if (replaces(publication)) {
+    // The file that it replaces is going to be unlinked.
+    TARN_CHECK(publication.old->file != file.name_);
     batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
     batch.erase_block_checksums(publication.old->file);
   }
@@ -107,6 +120,7 @@ void Drive::note_published(WorkFile& file, const Publication& publication) {
 }
 
 Status Drive::prepare_now(WorkFile& file, const Publication& publication) {
+  check_publication(file, publication);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   if (publication.attribute.record.coding) TRY_OK(raise_format());
@@ -115,6 +129,7 @@ Status Drive::prepare_now(WorkFile& file, const Publication& publication) {
 }
 
 Status Drive::commit_now(WorkFile& file, const Publication& publication) {
+  check_publication(file, publication);
   const io::ObjectAttribute& attribute = publication.attribute;
   const auto commit = [&]() -> Status {
     // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
@@ -147,6 +162,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
       publication.durability = cluster::Durability::full;
   }
   if (publication.durability != cluster::Durability::nosync) return publish_now(file, publication);
+  check_publication(file, publication);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   if (publication.attribute.record.coding) TRY_OK(raise_format());
@@ -161,6 +177,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
 }
 
 void Drive::sync_later(int fd, const io::FileName& name, Publication publication) {
+  TARN_CHECK(fd >= 0);
   const MutexLock lock(unsynced_mutex_);
   unsynced_bytes_ += publication.attribute.record.file_bytes();
   unsynced_.push_back({UniqueFd(fd), name, std::move(publication)});
@@ -185,18 +202,26 @@ void Drive::sync_waiting() {
     lock.lock();
     sync_ends(next);
   }
+  TARN_CHECK(syncing_ > 0 && syncing_ <= kSyncingMax);
   --syncing_;
 }
 
 void Drive::sync_begins(std::span<const Unsynced> files) {
-  for (const Unsynced& file : files) being_synced_.insert(file.name);
+  for (const Unsynced& file : files) {
+    const bool is_new = being_synced_.insert(file.name).second;
+    TARN_CHECK(is_new);
+  }
 }
 
 void Drive::sync_ends(std::span<const Unsynced> files) {
   for (const Unsynced& file : files) {
-    unsynced_bytes_ -= file.publication.attribute.record.file_bytes();
-    being_synced_.erase(file.name);
+    const std::uint64_t bytes = file.publication.attribute.record.file_bytes();
+    TARN_CHECK(bytes <= unsynced_bytes_);
+    unsynced_bytes_ -= bytes;
+    const std::size_t erased = being_synced_.erase(file.name);
+    TARN_CHECK(erased == 1);
   }
+  TARN_CHECK(unsynced_bytes_ == 0 || !unsynced_.empty() || !being_synced_.empty());
   synced_.notify_all();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/hash.h"
 #include "common/obs/log.h"
@@ -300,6 +301,7 @@ class Reconciliation {
     adopted_pieces_[key] = attribute.record;
     report_.piece_bytes += attribute.record.file_bytes();
     if (present) {
+      TARN_CHECK(present->file != attribute.record.file);
       ++report_.stale_files;
       report_.piece_bytes -= present->file_bytes();
       TRY_OK(remove(present->file));
@@ -347,6 +349,7 @@ class Reconciliation {
     const api::Bucket* const known = bucket_of(attribute.bucket_id);
     place(attribute.bucket_id, known != nullptr ? known : &attribute.bucket, attribute.name);
     if (present && present->kind == ObjectRecord::Kind::object) {
+      TARN_CHECK(present->file != attribute.record.file);
       ++report_.stale_files;
       report_.bytes -= present->file_bytes();
       TRY_OK(remove(present->file));

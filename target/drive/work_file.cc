@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "common/base/check.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
 
@@ -15,7 +16,8 @@ WorkFile::WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
 WorkFile::~WorkFile() {
   if (published_ || !fd_.valid()) {
     drive_.forget_work_file(name_);
-    --drive_.uploads_;
+    const std::size_t uploads = drive_.uploads_--;
+    TARN_CHECK(uploads > 0);
     return;
   }
   // Not durable, and need not be: without an attribute the next start removes it as well.
@@ -25,7 +27,8 @@ WorkFile::~WorkFile() {
       obs::log("drive").warn("work file not removed file={} err={}", name.path(),
                              gone.error().message);
     drive.forget_work_file(name);
-    --drive.uploads_;
+    const std::size_t uploads = drive.uploads_--;
+    TARN_CHECK(uploads > 0);
   });
 }
 

@@ -39,6 +39,7 @@ class WorkFile {
   Drive& drive_;
   io::FileName name_;
   UniqueFd fd_;
+  std::uint64_t end_ = 0;           // after the last byte that was written
   std::uint64_t written_back_ = 0;  // multiples of 8 MiB: room on the drive was looked at
   bool late_ = false;
   std::shared_ptr<WriteBehind> write_behind_;  // rotational ones only
