@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 
+#include "common/base/check.h"
 #include "common/base/hash.h"
 
 namespace tarn::target {
@@ -40,7 +41,9 @@ AccessTimes::AccessTimes(WallTime since) : since_(seconds_of(since)) {}
 
 void AccessTimes::set_drive_bytes(std::uint64_t bytes) {
   const std::uint64_t wanted = std::bit_ceil(bytes / kBytesOfDrivePerSlot + 1);
+  TARN_CHECK(slots() == nullptr);  // which have the former count
   count_ = std::clamp<std::uint64_t>(wanted, kSlotsMin, kSlotsMax);
+  TARN_CHECK(std::has_single_bit(count_));
 }
 
 AccessTimes::Slot* AccessTimes::make_slots() {
@@ -81,6 +84,7 @@ std::string AccessTimes::encode() {
   append_word(out, static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) append_word(out, all[i].load(std::memory_order_relaxed));
   append_word(out, crc32c(out));
+  TARN_CHECK(out.size() == kHead + count * kWord + kTail);  // as load() wants it
   return out;
 }
 

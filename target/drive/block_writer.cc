@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "target/drive/block_reader.h"
 
 namespace tarn::target {
@@ -42,6 +43,7 @@ Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPie
     if (!got && result) result = fail(got.error());
     if (!result) co_return fail(result.error());
     if (*got == 0) co_return at;
+    TARN_CHECK(*got <= buffer.size());
     writing = file.drive().write(file, buffer.first(*got), at);
     at += *got;
   }
@@ -51,7 +53,9 @@ Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
   const auto digested = [&](std::span<std::byte> into) {
     return next_digested(next, digests, into);
   };
-  CO_TRY([[maybe_unused]] const auto end, co_await write_from(file, digests.size(), digested));
+  CO_TRY(const std::uint64_t end, co_await write_from(file, digests.size(), digested));
+  // Checksums of all that is in the file, and of nothing else.
+  TARN_CHECK(end == digests.size());
   co_return Status();
 }
 

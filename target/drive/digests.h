@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/hash.h"
 #include "target/drive/drive.h"
 
@@ -23,6 +24,7 @@ class Digests {
       size_ += piece.size();
       bytes = bytes.subspan(piece.size());
     }
+    TARN_CHECK(blocks_.size() == blocks_of(size_));
   }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t xxh64() const { return whole_.digest(); }
@@ -37,6 +39,7 @@ class Digests {
   };
   [[nodiscard]] Mark mark() const { return {whole_, size_, blocks_.empty() ? 0 : blocks_.back()}; }
   void back_to(const Mark& mark) {
+    TARN_CHECK(mark.size <= size_);
     whole_ = mark.whole;
     size_ = mark.size;
     blocks_.resize(blocks_of(size_));

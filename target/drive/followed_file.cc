@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/base/check.h"
 #include "target/drive/drive.h"
 
 namespace tarn::target {
@@ -14,7 +15,8 @@ FollowedFile::FollowedFile(Drive& drive, UniqueFd fd) : drive_(drive), fd_(std::
 FollowedFile::~FollowedFile() {
   drive_.threads_->post([fd = fd_.release(), &drive = drive_] {
     ::close(fd);
-    --drive.open_objects_;
+    const std::size_t open = drive.open_objects_--;
+    TARN_CHECK(open > 0);
   });
 }
 

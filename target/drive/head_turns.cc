@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/resume.h"
 
@@ -66,6 +67,7 @@ void HeadTurns::accept() {
 void HeadTurns::done() {
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(active_ > 0 && active_ <= limits_.at_once);
     --active_;
   }
   grant();
@@ -83,7 +85,11 @@ void HeadTurns::run(const std::function<void()>& work) {
 void HeadTurns::release(Age age, std::uint64_t bytes) {
   {
     const MutexLock lock(mutex_);
-    if (age == age_) held_ -= bytes;
+    // Bytes that come back were granted: with too many of them readers would never wait.
+    if (age == age_) {
+      TARN_CHECK(bytes <= held_);
+      held_ -= bytes;
+    }
   }
   grant();
 }
@@ -125,6 +131,7 @@ void HeadTurns::stream_begins() {
 
 void HeadTurns::stream_ends() {
   const MutexLock lock(mutex_);
+  TARN_CHECK(streams_ > 0);
   --streams_;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
@@ -30,6 +31,7 @@ OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
       checksums_(std::move(checksums)),
       known_(checksums_.size()),
       verified_(std::move(verified)) {
+  TARN_CHECK(checksums_.empty() || has_checksums());
   ++drive_.open_objects_;
 }
 
@@ -49,7 +51,8 @@ OpenObject::~OpenObject() {
   // The last close of an unlinked file frees its blocks: 571 ms for 3 GB. Never on an event loop.
   drive_.threads_->post([fd = fd_.release(), &drive = drive_] {
     ::close(fd);
-    --drive.open_objects_;
+    const std::size_t open = drive.open_objects_--;
+    TARN_CHECK(open > 0);
   });
 }
 
@@ -81,9 +84,13 @@ bool OpenObject::begin_reading() {
   return policy.keep(verified_->read_again(policy.now()));
 }
 
-void OpenObject::end_reading() { --verified_->readers; }
+void OpenObject::end_reading() {
+  const std::uint32_t readers = verified_->readers--;
+  TARN_CHECK(readers > 0);
+}
 
 std::size_t OpenObject::bytes_of(std::uint64_t block) const {
+  TARN_CHECK(block * kBlockBytes <= file_bytes_);
   return std::min<std::uint64_t>(kBlockBytes, file_bytes_ - block * kBlockBytes);
 }
 
@@ -106,6 +113,7 @@ Status OpenObject::check_slice(std::uint64_t offset, std::span<const std::byte> 
   std::uint64_t stripe = offset / slice_->layout.geometry().block_bytes;
   for (; !blocks.empty(); ++stripe) {
     const std::size_t bytes = slice_->layout.block_bytes(stripe);
+    TARN_CHECK(bytes <= blocks.size());
     const Status good = ec::check_block(blocks.first(bytes), slice_->id, stripe);
     if (!good && SAFETY("safety.check_slice")) {
       ++drive_.counters_.corrupt_blocks;
@@ -141,6 +149,7 @@ Status OpenObject::read_and_check(std::uint64_t block, std::span<std::byte> into
 }
 
 Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
+  TARN_CHECK(bytes_of(block) <= into.size());
   const auto piece = into.first(bytes_of(block));
   const Status good = read_and_check(block, piece);
   verified_->note_read(block, good.has_value());
@@ -249,6 +258,7 @@ Status OpenObject::adopt() {
 }
 
 Status OpenObject::read_anew_now(std::uint64_t first, std::uint64_t count) {
+  TARN_CHECK(first + count <= blocks_of(file_bytes_));
   const std::uint64_t begin = first * kBlockBytes;
   const std::uint64_t bytes = std::min(file_bytes_ - begin, count * kBlockBytes);
   const bool alone = verified_->readers.load() == 0;

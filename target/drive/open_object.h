@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/async.h"
+#include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/hash.h"
 #include "common/base/unique_fd.h"
@@ -31,8 +32,14 @@ inline constexpr std::uint64_t kBlockBytes = 1U << 20U;
 class VerifiedBlocks {
  public:
   explicit VerifiedBlocks(std::size_t count) : blocks_(count) {}
-  [[nodiscard]] bool get(std::size_t block) const { return blocks_[block].load() != 0; }
-  void set(std::size_t block, bool verified) { blocks_[block].store(verified ? 1 : 0); }
+  [[nodiscard]] bool get(std::size_t block) const {
+    TARN_CHECK(block < blocks_.size());
+    return blocks_[block].load() != 0;
+  }
+  void set(std::size_t block, bool verified) {
+    TARN_CHECK(block < blocks_.size());
+    blocks_[block].store(verified ? 1 : 0);
+  }
   /// Notes what came of reading a block: one that could not be had as it was stored stays noted
   /// until it can, or until another one fails.
   void note_read(std::size_t block, bool good) {

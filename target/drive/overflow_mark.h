@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/mutex.h"
 
@@ -29,6 +30,7 @@ class OverflowMark {
     }
     ~Coming() {
       const MutexLock lock(mark_.mutex_);
+      TARN_CHECK(mark_.coming_ > 0);
       --mark_.coming_;
     }
     Coming(const Coming&) = delete;

@@ -5,6 +5,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/check.h"
 #include "common/base/resume.h"
 #include "target/drive/drive.h"
 
@@ -29,7 +30,9 @@ ReadAhead::ReadAhead(std::shared_ptr<OpenObject> object, std::uint64_t begin, st
       end_(end),
       options_(options),
       ready_(begin),
-      asked_(begin) {}
+      asked_(begin) {
+  TARN_CHECK(begin <= end && end <= object_->file_bytes());
+}
 
 ReadAhead::~ReadAhead() {
   give_back(windows_);
@@ -80,6 +83,8 @@ void ReadAhead::ask(std::uint64_t begin) {
   const std::uint64_t to_block_end = block_begin(end_ + kBlockBytes - 1);
   const std::uint64_t end =
       std::min({begin + turns_.window(options_.purpose), to_block_end, object_->file_bytes()});
+  TARN_CHECK(begin < end);
+  TARN_CHECK(!in_flight_);
   in_flight_ = true;
   asked_ = end;
   const std::uint64_t epoch = epoch_;
@@ -155,6 +160,7 @@ void ReadAhead::finish() {
   std::function<void()> waiter;
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(in_flight_);
     in_flight_ = false;
     if (closed_) unsent.swap(windows_);
     waiter = note_change();
@@ -175,6 +181,8 @@ void ReadAhead::passed(std::uint64_t at) {
         windows_.pop_front();
         continue;
       }
+      // A reader that went back would return the same part of the budget twice.
+      TARN_CHECK(first.passed <= at);
       sent.push_back({first.begin, at, first.passed, first.age});
       first.passed = at;
       break;

@@ -1,5 +1,7 @@
 #include "target/drive/verified_files.h"
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 namespace {
 
@@ -19,6 +21,7 @@ std::shared_ptr<VerifiedBlocks> VerifiedFiles::of(const io::FileName& file, std:
     by_file_.erase(order_.back().file);
     order_.pop_back();
   }
+  TARN_CHECK(by_file_.size() == order_.size());
   return order_.front().blocks;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/resume.h"
 #include "target/drive/drive.h"
 
@@ -34,6 +35,7 @@ void WriteBehind::written(int fd, std::uint64_t end) {
 
 /// Window that goes next, if that has at least `least` bytes and nothing else is on its way.
 std::optional<WriteBehind::Window> WriteBehind::next(int fd, std::uint64_t least) {
+  TARN_CHECK(sent_ <= end_);
   if (on_its_way_ || error_ || end_ - sent_ < least) return std::nullopt;
   if (!fd_.valid()) fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!fd_.valid()) return std::nullopt;  // no descriptor to be had: the sync at the end does it
@@ -57,6 +59,7 @@ void WriteBehind::send(Window window) {
 
 /// On a thread of the drive, in a turn.
 void WriteBehind::bring(Window window) {
+  TARN_CHECK(window.begin < window.end);
   Status result = drive_.write_back(window.fd, window.begin, window.end - window.begin);
   drive_.turns().done();
   brought(std::move(result));
@@ -68,6 +71,7 @@ void WriteBehind::brought(Status result) {
   std::function<void()> waiter;
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(on_its_way_);
     on_its_way_ = false;
     if (!result) error_ = std::move(result.error());
     waiter = std::exchange(waiter_, nullptr);
