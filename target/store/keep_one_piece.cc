@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/read_through.h"
@@ -39,6 +40,7 @@ Task<Result<std::size_t>> PiecesHere::keep_one(ObjectName name, PieceKey key, To
     views.push_back(seen);
     files.push_back(record->file);
   }
+  TARN_CHECK(views.size() == drives.size() && files.size() == drives.size());
   if (drives.size() < 2) co_return std::size_t{0};
   Error last{Errc::corrupt, ""};
   for (const std::size_t at : best_to_keep(views)) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
@@ -151,6 +152,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
     questions.push_back(
         mirror_ask(out.views[i].standing == Standing::away ? nullptr : out.drives[i], name));
   auto answers = co_await gather(std::move(questions));
+  TARN_CHECK(answers.size() == out.views.size() && out.ids.size() == out.views.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
     out.records.emplace_back();
     if (!answers[i]) {

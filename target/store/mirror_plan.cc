@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 
 CopyVerdict judge_copies(const CopyViews& views, std::size_t surely) {
@@ -33,6 +35,7 @@ CopyVerdict judge_copies(const CopyViews& views, std::size_t surely) {
     live = view.record->live;
     believed = believed || view.standing == Standing::good;
   }
+  TARN_CHECK(!verdict.holders.empty());
   verdict.kind = !believed ? CopyVerdict::Kind::unavailable
                  : live    ? CopyVerdict::Kind::found
                            : CopyVerdict::Kind::none;
@@ -58,6 +61,8 @@ CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict, std::si
     ++have;
   }
   plan.missing = have < wanted ? wanted - have : 0;
+  // One copy stays of a name that is wanted, whatever leaves.
+  TARN_CHECK(wanted == 0 || plan.remove.size() < verdict.holders.size());
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/base/hash.h"
@@ -88,6 +89,7 @@ Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   for (std::size_t block = 0; block < sums.size(); ++block) {
     const std::uint64_t at = block * kBlockBytes;
+    TARN_CHECK(at < record.file_bytes());  // there are as many checksums as blocks
     const auto piece = buffer.span().first(std::min(kBlockBytes, record.file_bytes() - at));
     CO_TRY_OK(co_await from.drive().read_back(from, piece, at));
     if (crc32c(piece) != sums[block])
@@ -179,6 +181,8 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
     }
   }
   if (committed == 0) co_return problem;
+  // Copies lie on a drive each.
+  TARN_CHECK(holders.size() == committed);
   // Older versions elsewhere: what cannot be removed must not be believed any more.
   for (std::size_t i = 0; i < before.drives.size(); ++i) {
     if (!before.records[i] || before.views[i].standing == Standing::away) continue;

@@ -5,6 +5,8 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 
 NameLocks::Held::~Held() {
@@ -49,6 +51,7 @@ bool NameLocks::is_held(const std::string& name) const {
 void NameLocks::release(const std::string& name) {
   const MutexLock lock(mutex_);
   const auto at = names_.find(name);
+  TARN_CHECK(at != names_.end());  // a name that is held stays until it is released
   if (at->second.empty()) {
     names_.erase(at);
     return;

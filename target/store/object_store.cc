@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 
@@ -57,6 +58,9 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
   for (const auto& [path, why] : missing) paths.push_back(path);
   set->places = places_at(paths, drives, before);
   set->candidates = drive_candidates(set->places);
+  // Ranks are indexes of all three: drives that are there come first.
+  TARN_CHECK(set->places.size() == drives.size() + missing.size());
+  TARN_CHECK(set->candidates.size() == set->places.size());
   for (std::size_t i = 0; i < drives.size(); ++i)
     if (drives[i]->draining()) set->candidates[i].weight = 0;
   set->drives = std::move(drives);
@@ -111,6 +115,8 @@ Drive* ObjectStore::home_of(std::string_view uname) const {
 /// be older than what they have.
 void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   const auto before = set_.get();
+  // Names that belong there would have two homes.
+  TARN_CHECK(drive_at(drive->path()) == nullptr);
   auto drives = before->drives;
   auto missing = before->missing;
   drive->set_space_limits(space_limits());
@@ -351,6 +357,7 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
 Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                                   std::vector<std::uint32_t> checksums, std::vector<Located> others,
                                   cluster::Durability durability) {
+  TARN_CHECK(attribute.bucket_id == name.bucket && attribute.name == name.object);
   if (name.copies > 0)
     co_return co_await mirror_.publish(std::move(name), file, std::move(attribute),
                                        std::move(checksums), durability);
@@ -387,6 +394,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
 }
 
 Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute) {
+  TARN_CHECK(attribute.bucket_id == name.bucket && attribute.name == name.object);
   if (name.copies > 0) co_return co_await mirror_.patch(std::move(name), std::move(attribute));
   if (drive.disabled()) co_return fail(lies_on_disabled(name, drive));
   const OpenObjects::Change change(open_, name.bucket, name.object);
@@ -456,6 +464,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& buc
     if (bucket.copies > 1 && !drive->usable()) continue;  // lists_all() has looked
     CO_TRY_OK(drive->not_overloaded());
     CO_TRY(auto listing, co_await drive->list(bucket.id, prefix, after, limit));
+    TARN_CHECK(listing.entries.size() <= limit);
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;
     for (auto& entry : listing.entries) {
@@ -493,6 +502,7 @@ Status ObjectStore::lists_all(const BucketOnDrives& bucket) const {
 Task<Result<ObjectStore::Page>> ObjectStore::list(BucketOnDrives bucket, std::string prefix,
                                                   std::string after, std::size_t limit,
                                                   bool by_directory, InPlaceOf in_place_of) {
+  TARN_CHECK(limit > 0);  // a page of nothing with more after it would never end
   CO_TRY_OK(lists_all(bucket));
   Page page;
   std::string from = std::move(after);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/hash.h"
 #include "common/base/process.h"
@@ -28,7 +29,9 @@ OpenObjects::OpenObjects() = default;
 OpenObjects::~OpenObjects() = default;
 
 void OpenObjects::Shard::take(Entries::iterator entry, Entries& into) {
-  by_name.erase({entry->bucket, entry->name});
+  const std::size_t erased = by_name.erase({entry->bucket, entry->name});
+  TARN_CHECK(erased == 1);
+  TARN_CHECK(entry->bytes <= bytes);
   bytes -= entry->bytes;
   into.splice(into.end(), entries, entry);
 }
@@ -51,6 +54,7 @@ OpenObjects::Moment OpenObjects::now(BucketId bucket, std::string_view name) {
 
 void OpenObjects::keep(BucketId bucket, std::string_view name, Moment since,
                        const std::shared_ptr<OpenObject>& object) {
+  TARN_CHECK(object->has_checksums());  // several readers share it from here on
   const std::size_t count_max = std::min(kCountMax, open_files_max() / 8) / kShards;
   const std::size_t bytes = bytes_of(name, *object);
   if (count_max == 0 || bytes > kBytesMax / kShards) return;
@@ -66,6 +70,7 @@ void OpenObjects::keep(BucketId bucket, std::string_view name, Moment since,
   shard.bytes += bytes;
   while (shard.entries.size() > count_max || shard.bytes > kBytesMax / kShards)
     shard.take(std::prev(shard.entries.end()), gone);
+  TARN_CHECK(shard.by_name.size() == shard.entries.size());
 }
 
 OpenObjects::Change::Change(OpenObjects& all, BucketId bucket, std::string name)
@@ -87,7 +92,8 @@ OpenObjects::Change::~Change() {
   ++shard.moment;
   const auto mine =
       std::find(shard.changing.begin(), shard.changing.end(), std::pair(bucket_, name_));
-  if (mine != shard.changing.end()) shard.changing.erase(mine);
+  TARN_CHECK(mine != shard.changing.end());
+  shard.changing.erase(mine);
 }
 
 void OpenObjects::forget_drive(const Drive& drive) {

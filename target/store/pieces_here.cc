@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/piece_ids.h"
@@ -49,6 +50,7 @@ std::vector<std::size_t> drives_for_piece(std::span<const DriveView> views, std:
     }
     for (const auto& [left, at] : tight) out.push_back(at);
   }
+  TARN_CHECK(out.size() + shared.size() <= usable);
   // Two of a set on one drive die together.
   if (std::max(rank, pieces) < usable) return out;
   for (const auto& [count, at] : shared) out.push_back(at);
@@ -66,7 +68,8 @@ NewPiece::~NewPiece() {
   const auto [begin, end] = all_.writing_.equal_range(key_);
   const auto ours =
       std::find_if(begin, end, [this](const auto& each) { return each.second == &file_->drive(); });
-  if (ours != end) all_.writing_.erase(ours);
+  TARN_CHECK(ours != end);
+  all_.writing_.erase(ours);
 }
 
 /// One caller at a time seals, raises, drops or moves a piece.
