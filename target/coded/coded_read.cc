@@ -89,6 +89,7 @@ Task<Status> CodedReader::look_again(Error why) {
 Status CodedReader::check_whole(std::span<const std::span<const std::byte>> bytes) {
   if (!seen_) return {};
   for (const auto& part : bytes) seen_->update(part);
+  TARN_CHECK(decoder_.stripe() < stripes_.first + stripes_.count);
   const bool last = decoder_.stripe() + 1 == stripes_.first + stripes_.count;
   if (!last || seen_->digest() == xxh64_) return {};
   return fail(Errc::corrupt, "the bytes of {} slices together are not what was stored",

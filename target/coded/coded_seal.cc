@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "target/coded/coded_write.h"
@@ -30,6 +31,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   const std::size_t sealed = slices + (whole_sealed_.empty() ? 0 : 1);
   const std::size_t all = wanted();
   const std::size_t enough_of_them = needed();
+  TARN_CHECK(sealed <= all);
   if (terms_.strict && degraded_ && sealed >= enough_of_them) {
     co_await take_back(object.record.generation);
     co_return fail(enough().error());
@@ -60,6 +62,7 @@ Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
   if (with_whole && !results.back()) last_ = results.back().error();
   for (std::size_t i = 0; i < slices.size(); ++i) {
     auto& lane = lanes_[slices[i]];
+    TARN_CHECK(lane != nullptr && lane->index() == slices[i]);
     if (results[i]) {
       sealed_[slices[i]] = lane->home();
       continue;
@@ -89,6 +92,7 @@ Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
     const auto made = co_await remake_slices(node_, name_, version, goals, TurnFor::client);
     for (std::size_t i = 0; i < goals.size(); ++i) {
       if (made && (*made)[i] != nullptr) {
+        TARN_CHECK((*made)[i]->index() == goals[i].index);
         lanes_[goals[i].index] = (*made)[i];
       } else {
         refused_.insert(goals[i].home);

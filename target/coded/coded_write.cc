@@ -64,6 +64,7 @@ std::vector<cluster::SlicePlace> CodedWrite::plan() {
   };
   const auto standing = cluster::standing_members(*state->ownership->map);
   auto places = plan_slices(standing, needs);
+  TARN_CHECK(places.size() == lanes_.size());
   degraded_ = stands_worse(standing, needs, places);
   return places;
 }
@@ -109,6 +110,8 @@ Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
     const auto opened = co_await gather(std::move(openings));
     for (std::size_t i = 0; i < slices.size(); ++i) {
       if (opened[i]) {
+        // Bytes in a lane of another number would be sealed as a slice that they are not.
+        TARN_CHECK((*opened[i])->index() == slices[i]);
         lanes_[slices[i]] = *opened[i];
         continue;
       }
@@ -190,6 +193,7 @@ Task<Status> CodedWrite::send(ec::Stripe stripe) {
 /// The object's own bytes are the units of the data blocks.
 Task<void> CodedWrite::send_whole(std::shared_ptr<const ec::Stripe> stripe) {
   const std::size_t unit = stripe->used_bytes() - ec::kFooterBytes;
+  TARN_CHECK(stripe->number() * terms_.geometry.stripe_bytes() < encoder_.object_bytes());
   std::uint64_t rest = encoder_.object_bytes() - stripe->number() * terms_.geometry.stripe_bytes();
   for (std::size_t i = 0; i < terms_.geometry.k && rest > 0; ++i) {
     const auto bytes = stripe->block(i).first(std::min<std::uint64_t>(unit, rest));
@@ -225,6 +229,7 @@ io::Coding CodedWrite::planned(const Generation& written) const {
 
 io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& homes,
                               const std::string& whole) const {
+  TARN_CHECK(homes.size() == terms_.geometry.pieces());  // as check(Coding) wants it
   io::Coding out;
   out.layout = terms_.whole ? io::Coding::Layout::whole : io::Coding::Layout::striped;
   out.k = static_cast<std::uint8_t>(terms_.geometry.k);
@@ -257,11 +262,13 @@ Task<Result<std::unique_ptr<CodedWrite>>> encode_file(TargetNode& node, const Ob
   for (std::uint64_t at = 0; at < size;) {
     const auto room = coded->room();
     const auto next = room.first(std::min<std::uint64_t>(room.size(), size - at));
+    TARN_CHECK(!next.empty());
     CO_TRY_OK(co_await file.drive().read_back(file, next, at));
     at += next.size();
     CO_TRY_OK(co_await coded->filled(next.size()));
   }
   CO_TRY_OK(co_await coded->end());
+  TARN_CHECK(coded->size() == size);
   if (coded->xxh64() != xxh64)
     co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
                    file.drive().path());

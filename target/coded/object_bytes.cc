@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 namespace {
 
@@ -55,6 +57,7 @@ Task<Result<std::size_t>> ObjectBytes::next_decoded(std::span<std::byte> into) {
       CO_TRY(parts_, co_await coded_->next());
       if (parts_.empty()) break;
     }
+    TARN_CHECK(in_part_ <= parts_.front().size());
     const auto part = parts_.front().subspan(in_part_);
     const std::size_t bytes = std::min(part.size(), into.size() - have);
     std::memcpy(into.data() + have, part.data(), bytes);

@@ -1,5 +1,6 @@
 #include "target/coded/piece_judge.h"
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
@@ -33,8 +34,10 @@ Task<bool> may_be_the_last(TargetNode& node, const PieceKey& key, std::size_t k)
   for (const auto& [id, member] : state->map.nodes)
     if (member.role == cluster::Role::target) asked.push_back(states_at(node, id, keys));
   LeftOfSet left;
-  for (const auto& seen : co_await gather(std::move(asked)))
-    for (std::size_t i = 0; i < seen.size(); ++i) left.add(keys[i].index, seen[i].state);
+  for (const auto& seen : co_await gather(std::move(asked))) {
+    TARN_CHECK(seen.size() == keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) left.add(keys[i].index, seen[i].state);
+  }
   co_return left.may_be_the_object(k);
 }
 

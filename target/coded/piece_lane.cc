@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "target/coded/slice_orders.h"
 #include "target/drive/block_writer.h"
 
@@ -82,7 +83,10 @@ Task<Status> PieceLane::push(std::shared_ptr<const void> holder, std::span<const
       static_cast<void>(co_await wait(std::min(until, now + kLaneLookEvery)));
   }
   if (!status_) co_return status_;
+  // Bytes after the end would be left out of a piece that counts as whole.
+  TARN_CHECK(!ended_);
   queue_.push_back({std::move(holder), bytes});
+  TARN_CHECK(queue_.size() <= queued_max_);
   changed_.cancel();
   co_return Status();
 }
@@ -117,6 +121,8 @@ Task<Status> PieceLane::store(std::unique_ptr<NewPiece> piece) {
       if (!kept) {
         CO_TRY(kept, co_await next());
       }
+      // Bytes that never fit would end the piece.
+      TARN_CHECK(!kept || kept->span.size() <= room.size());
       if (!kept || kept->span.size() > room.size() - have) break;
       std::memcpy(room.data() + have, kept->span.data(), kept->span.size());
       have += kept->span.size();

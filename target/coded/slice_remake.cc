@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
@@ -52,6 +53,8 @@ Task<Status> remake(ec::Rebuilder& rebuilder, SliceSet& from, const Lanes& to, c
     if (toll) CO_TRY_OK(co_await toll(written * to.size()));
     CO_TRY_OK(co_await from.fill(rebuilder));
     CO_TRY(const auto blocks, rebuilder.blocks());
+    // Block i goes to lane i: both are in the order of their slices.
+    TARN_CHECK(blocks.size() == to.size());
     ec::Stripe stripe(block_bytes, blocks.size());
     stripe.describe(rebuilder.stripe(), blocks.front().size());
     for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -100,6 +103,7 @@ Task<Result<std::shared_ptr<PieceLane>>> copy_slice(TargetNode& node, ObjectName
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll) {
   const io::Coding& coding = *version.coding;
+  TARN_CHECK(goal.index < coding.homes.size());
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   const ec::SliceId slice{ec::SetId(coding.set), geometry_of(coding), goal.index};
   CO_TRY(const auto from,
@@ -129,6 +133,7 @@ Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Codin
     if (!opened && refused) refused(goals[out.size()].home, opened.error());
     out.push_back(opened ? std::move(*opened) : nullptr);
   }
+  TARN_CHECK(out.size() == goals.size());
   co_return out;
 }
 
@@ -156,7 +161,10 @@ Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
   Lanes lanes =
       co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), purpose, refused);
   // Slices that are made again are not read, even if they are there.
-  for (const SliceGoal& goal : goals) coding.homes[goal.index].clear();
+  for (const SliceGoal& goal : goals) {
+    TARN_CHECK(goal.index < coding.homes.size());
+    coding.homes[goal.index].clear();
+  }
   const Lanes to = of_use(lanes);
   if (to.empty()) co_return lanes;
   // Just these: one that was opened may have failed already, and blocks come in the order of lanes.

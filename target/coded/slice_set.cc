@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/coded/piece_home.h"
@@ -51,6 +52,7 @@ Status SliceSet::choose() {
 }
 
 void SliceSet::leave_out(std::size_t slice, const Error& why) {
+  TARN_CHECK(slice < coding_.homes.size());
   left_out_.insert(slice);
   fetched_.erase(slice);
   sources_[slice].reset();
@@ -91,6 +93,7 @@ bool SliceSet::lost() const {
 }
 
 void SliceSet::next_batch(std::uint64_t stripe) {
+  TARN_CHECK(stripe < end_);
   if (stripe < batch_.first || stripe - batch_.first >= batch_.count) {
     batch_ = {stripe, std::min(end_ - stripe, SliceSource::blocks_at_once(layout_))};
     fetched_ = {};
@@ -109,6 +112,7 @@ void SliceSet::start_calls(std::uint64_t stripe) {
   const ec::Stripes rest{stripe, end_ - stripe};
   // One that is opened inside of a batch begins there.
   const ec::Stripes missing{stripe, batch_.first + batch_.count - stripe};
+  TARN_CHECK(missing.count > 0 && missing.count <= rest.count);
   for (const std::size_t slice : chosen_ - fetched_) {
     if (calls_[slice]) continue;
     PieceKey key{name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)};
@@ -156,6 +160,7 @@ ec::PieceSet SliceSet::late(ec::PieceSet waiting) {
   for (const std::size_t slice : waiting) {
     others.erase(slice);
     if (others.size() < layout_.geometry().k) break;
+    TARN_CHECK(calls_[slice] != nullptr);
     if (now - calls_[slice]->begun >= after)
       out.insert(slice);
     else
@@ -190,6 +195,7 @@ Task<void> SliceSet::bring(std::uint64_t stripe) {
 Status SliceSet::add_to(ec::StripeReader& into) {
   for (const std::size_t slice : chosen_ - into.have()) {
     if (!fetched_.contains(slice)) return fail(Errc::corrupt, "slice {} was not read", slice);
+    TARN_CHECK(sources_[slice] != nullptr);
     const Status added = into.add(slice, sources_[slice]->block(into.stripe()));
     if (added) continue;
     leave_out(slice, added.error());

@@ -32,6 +32,8 @@ Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, s
 
 Task<Status> SliceSource::fetch(ec::Stripes stripes) {
   TARN_CHECK(stripes.count <= blocks_at_once(layout_));
+  // The bytes come in a row: after a gap they would be those of other blocks.
+  TARN_CHECK(fetched_.count == 0 || stripes.first == fetched_.first + fetched_.count);
   const ec::FileRange range = layout_.file_range(stripes);
   const auto into = buffer_.span().first(range.bytes);
   fetched_ = {};
@@ -53,6 +55,7 @@ Task<Status> SliceSource::read_here(std::span<std::byte> into, std::uint64_t off
       read_end_ += got;
       continue;
     }
+    TARN_CHECK(read_begin_ <= offset);
     const auto there =
         std::span<const std::byte>(read_.span())
             .subspan(offset - read_begin_, std::min(read_end_ - offset, into.size()));
