@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/cluster/place/hrw.h"
 
 namespace tarn::target {
 
 void Moves::learn(std::shared_ptr<const cluster::Ownership> map) {
   const MutexLock lock(mutex_);
-  if (!map_ || map_->version < map->version) map_ = std::move(map);
+  const std::uint64_t version = map->version;
+  if (!map_ || map_->version < version) map_ = std::move(map);
+  TARN_CHECK(map_->version >= version);  // copies from homes of older maps are refused
 }
 
 std::shared_ptr<const cluster::Ownership> Moves::map() const {
@@ -33,6 +36,7 @@ Status Moves::accepts(const std::string& uname, const cluster::Pieces& pieces,
 }
 
 bool Moves::Walk::superseded() const {
+  TARN_CHECK(all_ != nullptr);
   const MutexLock lock(all_->mutex_);
   return all_->last_walk_ != number_ || (map_version_ != 0 && all_->map_->version != map_version_);
 }
@@ -46,6 +50,7 @@ Moves::Walk::Walk(Walk&& other) noexcept
 Moves::Walk::~Walk() {
   if (all_ == nullptr) return;
   const MutexLock lock(all_->mutex_);
+  TARN_CHECK(all_->walks_ > 0);
   --all_->walks_;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 
@@ -65,6 +66,8 @@ Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::strin
 void OpenAppends::give_back(const std::string& id, BootTime now) {
   const MutexLock lock(mutex_);
   if (const auto at = slots_.find(id); at != slots_.end()) {
+    // Two calls that both write to one file would mix their bytes.
+    TARN_CHECK(at->second.busy);
     at->second.busy = false;
     at->second.used = std::max(at->second.used, now);
   }
@@ -72,7 +75,8 @@ void OpenAppends::give_back(const std::string& id, BootTime now) {
 
 void OpenAppends::erase(const std::string& id) {
   const MutexLock lock(mutex_);
-  slots_.erase(id);
+  const std::size_t erased = slots_.erase(id);
+  TARN_CHECK(erased == 1);  // one that is in use is not dropped as idle
 }
 
 std::size_t OpenAppends::drop_idle(BootTime before) {

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 namespace {
 
@@ -41,6 +43,7 @@ void RebuildWatch::found(Todo todo, const Clock& clock) {
 }
 
 void RebuildWatch::Making::pass(std::uint64_t bytes) {
+  TARN_CHECK(passed_ <= bytes_);
   // Of an object that has changed since the look there may be more.
   const std::uint64_t counted = std::min(bytes, bytes_ - passed_);
   passed_ += counted;

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 
 namespace tarn::target {
@@ -19,7 +20,8 @@ class RunningJobs {
     Known(RunningJobs& all, std::string job) : all_(all), job_(std::move(job)) {}
     ~Known() {
       const MutexLock lock(all_.mutex_);
-      all_.running_.erase(job_);
+      const std::size_t erased = all_.running_.erase(job_);
+      TARN_CHECK(erased == 1);
     }
     Known(const Known&) = delete;
     Known& operator=(const Known&) = delete;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "target/drive/drive.h"
 
 namespace tarn::target {
@@ -33,6 +34,7 @@ Sender::~Sender() {
 }
 
 void Sender::read_ahead_from(std::uint64_t at) {
+  TARN_CHECK(at < end_);
   ahead_ = std::make_shared<ReadAhead>(object_, at, end_, options_);
 }
 
@@ -133,6 +135,7 @@ Task<Status> Sender::send_from_memory(std::uint64_t upto) {
   const ResidentCheck check{*object_};
   CO_TRY(const std::uint64_t sent,
          co_await exchange_.send_file(object_->fd(), at_, upto - at_, check));
+  TARN_CHECK(sent <= upto - at_);  // what follows would be missing in the answer
   at_ += sent;
   object_->drive().note_sent(sent);
   if (sent > 0) lost_ = 0;
@@ -153,6 +156,7 @@ Task<Status> Sender::send_through_buffer() {
   CO_TRY(const std::size_t bytes, std::move(read));
   const std::uint64_t start = block * kBlockBytes;
   const std::uint64_t stop = std::min(end_, start + bytes);
+  TARN_CHECK(start <= at_ && at_ < stop);
   CO_TRY_OK(co_await exchange_.write(
       std::span<const std::byte>(buffer.span()).subspan(at_ - start, stop - at_)));
   object_->drive().note_sent(stop - at_);
