@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
@@ -115,6 +116,7 @@ Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& re
     co_return block.size();
   };
   CO_TRY_OK(co_await write_pieces(file, digests, next));
+  TARN_CHECK(left == 0 && digests.size() == record.file_bytes());
   if (!record.coding && digests.xxh64() != record.xxh64)
     co_return fail(Errc::checksum_mismatch, "the copy does not match the object's checksum");
   co_return Status();
@@ -137,6 +139,7 @@ Status accepts(const TargetNode& node, const ObjectName& name, const cluster::Co
 Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::CopySender& sender,
                               io::ObjectAttribute attribute, WorkFile* file, const Digests& digests,
                               bool anew) {
+  TARN_CHECK((file != nullptr) == (attribute.record.kind == io::ObjectRecord::Kind::object));
   const auto held = co_await node.store.locks().acquire(name.key());
   CO_TRY_OK(accepts(node, name, sender));
   const auto on_its_way = node.owned.begin_copy(name.uname, pieces_of(node, name.bucket), sender);

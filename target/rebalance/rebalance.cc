@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/place/rebalance_plan.h"
@@ -110,6 +111,7 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
 Task<Result<std::vector<std::size_t>>> Rebalance::offer_to(std::string id, const Entries& entries) {
   if (away_.contains(id)) co_return fail(Errc::unavailable, "target t[{}] did not answer", id);
   CO_TRY(const Receiver to, receiver(id));
+  TARN_CHECK(!entries.empty() && entries.size() <= Offer::kNamesMax);
   Offer offer;
   offer.bucket = entries.front()->name.bucket;
   for (const WalkEntry* entry : entries)

@@ -6,6 +6,7 @@
 
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "target/drive/block_reader.h"
@@ -33,6 +34,7 @@ Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from,
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) break;
+    TARN_CHECK(from.has_checksum(block));
     const auto checksum = little_endian(from.checksum(block));
     Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
     if (sent) sent = co_await stream.write(buffer.span().first(got));
@@ -85,6 +87,8 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
                              fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
                                          to.bmd_version, how.anew ? "&anew=1" : ""));
   const std::uint64_t size = from == nullptr ? 0 : from->file_bytes();
+  // The receiver takes as many bytes as the record says.
+  TARN_CHECK(from == nullptr || attribute.record.file_bytes() == size);
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));
   if (!opened) co_return fail(lost(to, opened.error()));

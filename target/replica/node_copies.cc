@@ -12,6 +12,7 @@
 #include "common/api/coding_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
@@ -53,6 +54,9 @@ spdlog::logger& node_copies_log() { return obs::log("copies"); }
 /// was taken when it came.
 Task<Status> read_back(const VersionInFlight& outbound, std::span<std::byte> into,
                        std::uint64_t at) {
+  // Checksums of all blocks, with which the version is published here.
+  TARN_CHECK(outbound.file != nullptr && outbound.checksums != nullptr);
+  TARN_CHECK(at / kBlockBytes < outbound.checksums->size());
   CO_TRY_OK(co_await outbound.file->drive().read_back(*outbound.file, into, at));
   if (crc32c(into) == (*outbound.checksums)[at / kBlockBytes]) co_return Status();
   co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
@@ -68,7 +72,8 @@ Task<Status> node_copies_send_blocks(http::ClientStream& stream, const VersionIn
   for (std::uint64_t at = 0; at < size && !stream.answer_ready(); at += kBlockBytes) {
     const auto bytes = buffer.span().first(std::min(kBlockBytes, size - at));
     if (blocks) {
-      CO_TRY_OK(co_await blocks->next(buffer.span()));
+      CO_TRY(const std::size_t got, co_await blocks->next(buffer.span()));
+      TARN_CHECK(got == bytes.size());
     } else {
       CO_TRY_OK(co_await read_back(outbound, bytes, at));
     }

@@ -1,5 +1,6 @@
 #include "target/replica/recommit.h"
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/block_writer.h"
@@ -21,6 +22,7 @@ Task<Result<Again>> make_again(TargetNode& node, const ObjectRequest& wanted, co
   Again out;
   out.attribute = {wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object, from.record};
   io::ObjectRecord& record = out.attribute.record;
+  TARN_CHECK(from.record.generation < generation);
   mark_settled(record);
   record.generation = generation;
   if (coding != nullptr) record.coding = *coding;
@@ -34,6 +36,7 @@ Task<Result<Again>> make_again(TargetNode& node, const ObjectRequest& wanted, co
     co_return fail(Errc::unavailable, "object {} is being changed", wanted.name.object);
   Digests digests;
   CO_TRY_OK(co_await copy_file(*object, *out.file, digests));
+  TARN_CHECK(digests.size() == record.file_bytes());
   if (digests.xxh64() != record.xxh64)
     co_return fail(Errc::corrupt, "{} does not match its checksum", wanted.display());
   out.blocks = digests.blocks();
