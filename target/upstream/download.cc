@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/download_batch.h"
+#include "common/base/check.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/node/job_stream.h"
@@ -78,6 +79,10 @@ Task<Status> DownloadRun::run() {
     all.push_back(work_off());
   for (const Status& end : co_await gather(std::move(all)))
     if (!end) progress_.error = end.error().message;
+  // Each object is told of once: what no list has would be neither stored nor tried again.
+  TARN_CHECK(broken_ || progress_.finished.size() + progress_.skipped.size() +
+                                progress_.failed.size() + progress_.later.size() ==
+                            batch_.items.size());
   progress_.done = true;
   progress_.map_version = node_.view.state()->map.version;
   lines_.end();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/base/check.h"
 #include "target/drive/space_rules.h"
 
 namespace tarn::target {
@@ -29,6 +30,7 @@ EvictionGoal eviction_goal(const io::Space& now, const SpaceLimits& limits, Evic
   goal.bytes = down_to(now, low_of(limits), 0);
   const bool is_full = !has_room(now, limits, 0, limits.out_of_space);
   if (is_full) goal.protected_bytes = down_to(now, limits.high_watermark, 0);
+  TARN_CHECK(goal.protected_bytes <= goal.bytes);
   return goal;
 }
 
@@ -53,6 +55,7 @@ std::size_t EvictionPlan::bin_of(std::uint32_t age) {
 
 void EvictionPlan::add(const EvictionCandidate& candidate) {
   Ages& ages = candidate.is_protected ? protected_ : free_;
+  TARN_CHECK(bin_of(candidate.age) < ages.bytes.size());
   ages.bytes[bin_of(candidate.age)] += candidate.bytes;
   ages.sum += candidate.bytes;
 }
@@ -64,6 +67,7 @@ void EvictionPlan::Ages::choose(std::uint64_t wanted) {
     rest = std::min(wanted, bytes[cut]);
     wanted -= rest;
   }
+  TARN_CHECK(cut == bytes.size() || rest <= bytes[cut]);
 }
 
 bool EvictionPlan::settle(const EvictionGoal& goal) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 
 namespace tarn::target {
@@ -21,6 +22,7 @@ void Fill::note(std::optional<Generation> known) {
 void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(!opened_);  // readers of one fill follow one file
     opened_ = Opened{std::move(object), std::move(file)};
   }
   progress_.ring();
@@ -29,6 +31,7 @@ void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
 void Fill::written(std::uint64_t end) {
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(opened_.has_value());
     const std::uint64_t size = opened_->object.size.value_or(0);
     const std::uint64_t most = size - std::min(size, kHeldBack);
     released_ = std::max(released_, std::min(end, most));
@@ -39,6 +42,8 @@ void Fill::written(std::uint64_t end) {
 void Fill::release_all() {
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(opened_.has_value());
+    TARN_CHECK(released_ <= opened_->object.size.value_or(0));
     released_ = opened_->object.size.value_or(0);
     is_whole_ = true;
   }
@@ -107,6 +112,7 @@ bool Fill::is_of(const std::optional<Generation>& known) const {
 Task<Result<std::uint64_t>> Fill::wait_beyond(std::uint64_t at) {
   co_await wait_for([this, at]() TARN_REQUIRES(mutex_) { return released_ > at || error_; });
   const MutexLock lock(mutex_);
+  TARN_CHECK(released_ == 0 || released_ <= opened_->object.size.value_or(0));
   if (released_ > at) co_return released_;
   co_return fail(*error_);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 
 ServerGate::Pass& ServerGate::Pass::operator=(Pass&& other) noexcept {
@@ -15,7 +17,10 @@ ServerGate::Pass::~Pass() {
   if (gate_) gate_->leave();
 }
 
-void ServerGate::Pass::note(bool answered) { gate_->note(answered); }
+void ServerGate::Pass::note(bool answered) {
+  TARN_CHECK(gate_ != nullptr);
+  gate_->note(answered);
+}
 
 Result<bool> ServerGate::try_enter() {
   const MutexLock lock(mutex_);
@@ -23,6 +28,7 @@ Result<bool> ServerGate::try_enter() {
   if (now < refuses_until_)
     return fail(Errc::unavailable, "it failed {} times in a row, and is asked again in {} s",
                 failures_, std::chrono::ceil<std::chrono::seconds>(refuses_until_ - now).count());
+  TARN_CHECK(running_ <= requests_);
   if (running_ >= requests_) return false;
   // The one request that looks whether it answers again: until it has ended no other follows.
   if (failures_ >= kFailuresMax) refuses_until_ = now + open_for_;
@@ -49,6 +55,7 @@ Task<Result<ServerGate::Pass>> ServerGate::enter() {
 void ServerGate::leave() {
   {
     const MutexLock lock(mutex_);
+    TARN_CHECK(running_ > 0);
     --running_;
   }
   left_.ring();

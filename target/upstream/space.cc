@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/coded/piece_home.h"
@@ -71,6 +72,7 @@ struct SpaceKeeper::DriveSpace {
       std::erase_if(demands, [&](const std::shared_ptr<Demand>& each) {
         sum += each->bytes;
         if (!has_room(sum)) return false;
+        TARN_CHECK(each->answer == Demand::Answer::none);
         each->answer = Demand::Answer::made;
         return true;
       });
@@ -80,7 +82,10 @@ struct SpaceKeeper::DriveSpace {
   void refuse_all() {
     {
       const MutexLock lock(mutex);
-      for (const auto& each : demands) each->answer = Demand::Answer::refused;
+      for (const auto& each : demands) {
+        TARN_CHECK(each->answer == Demand::Answer::none);
+        each->answer = Demand::Answer::refused;
+      }
       demands.clear();
     }
     answered.ring();

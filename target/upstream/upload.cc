@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/random.h"
@@ -155,6 +156,7 @@ Task<Status> Upload::wait_written(std::uint64_t end) {
 
 Task<Status> Upload::send_part(std::uint64_t number) {
   const std::uint64_t offset = number * part_bytes();
+  TARN_CHECK(number < tags_.size() && offset < size_);
   const std::uint64_t length = std::min(part_bytes(), size_ - offset);
   CO_TRY_OK(co_await wait_written(offset + length));
   CO_TRY(const std::string md5, co_await md5_of(*file_, offset, length));
@@ -176,6 +178,8 @@ Task<Upload::Committed> Upload::commit() {
   const WritableDialect& dialect = **writable;
   UpstreamChange change;
   Upstream::FilePart part;
+  // The object is made of the parts that are named, and of no others.
+  TARN_CHECK(!has_parts() || tags_.size() == (size_ + part_bytes() - 1) / part_bytes());
   if (has_parts()) {
     change = dialect.complete_upload(id_, tags_, fields_);
   } else {
