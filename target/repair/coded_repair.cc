@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/upstream_props.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/place/slice_plan.h"
@@ -45,6 +46,7 @@ struct Written {
 
 /// Where a coding has a piece.
 std::string& home_of(io::Coding& coding, std::uint8_t index) {
+  TARN_CHECK(index == io::kWhole || index < coding.homes.size());
   return index == io::kWhole ? coding.whole : coding.homes[index];
 }
 
@@ -176,6 +178,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   sealed += (co_await seal(written, object, object.record.generation, true, in_place)).size();
   if (!written.any() && !repair.drop_whole) co_return object.record;
   CO_TRY(const Generation generation, generation_above(node, wanted, write, object.record));
+  TARN_CHECK(object.record.generation < generation);
   CO_FAIL_POINT("repair.before_seal");
   const auto moved =
       co_await seal(written, object, generation, false, [](const auto&) { return true; });
@@ -258,6 +261,8 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
   }
   const auto answers = co_await gather(std::move(asked));
   for (std::size_t call = 0; call < answers.size(); ++call) {
+    // Answers count by their places: a slice that is taken for missing is made again.
+    TARN_CHECK(answers[call].size() == places[call].size());
     for (std::size_t i = 0; i < places[call].size(); ++i) {
       const auto [at, piece] = places[call][i];
       CodedObject& object = objects[at];

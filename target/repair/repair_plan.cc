@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/cluster/place/slice_plan.h"
 
 namespace tarn::target {
@@ -44,6 +45,7 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
                    const SliceReport& report, const std::string& self,
                    const std::function<bool(const std::string&)>& takes) {
   const io::Coding& coding = report.coding;
+  TARN_CHECK(report.states.size() == coding.homes.size());
   Repair out;
   cluster::SliceNeeds needs;
   needs.name_digest = name_digest;
@@ -63,6 +65,7 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
   if (coding.layout == io::Coding::Layout::whole && report.whole == PieceState::missing)
     ++out.missing;
   const auto places = plan_slices(standing, needs);
+  TARN_CHECK(places.size() == coding.homes.size());
   out.placed_worse = stands_worse(standing, needs, places);
   if (out.good < coding.k && report.whole != PieceState::good) return out;
   if (wants_whole(standing, name_digest, report, self)) out.whole = self;

@@ -1,5 +1,7 @@
 #include "target/repair/repair_queue.h"
 
+#include "common/base/check.h"
+
 namespace tarn::target {
 
 std::size_t danger_of(const Repair& repair) {
@@ -18,11 +20,13 @@ void RepairQueue::add(std::size_t danger, Entry entry) {
   }
   entries_[danger].push_back(std::move(entry));
   ++size_;
+  TARN_CHECK(size_ <= names_max_);
 }
 
 std::optional<RepairQueue::Entry> RepairQueue::next() {
   if (entries_.empty()) return std::nullopt;
   const auto first = entries_.begin();
+  TARN_CHECK(size_ > 0 && !first->second.empty());
   Entry out = std::move(first->second.front());
   first->second.pop_front();
   if (first->second.empty()) entries_.erase(first);
@@ -32,6 +36,7 @@ std::optional<RepairQueue::Entry> RepairQueue::next() {
 
 void RepairQueue::let_last_go() {
   const auto last = std::prev(entries_.end());
+  TARN_CHECK(size_ > 0 && !last->second.empty());
   last->second.pop_back();
   if (last->second.empty()) entries_.erase(last);
   --size_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/api/custom_metadata.h"
+#include "common/base/check.h"
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
 #include "target/drive/record_fields.h"
@@ -73,6 +74,7 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
     CO_TRY(const auto page,
            co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory, shown));
     out.more = page.more && !page.entries.empty();
+    TARN_CHECK(!out.more || after < page.entries.back().name);
     if (out.more) after = page.entries.back().name;
     add_entries(page, plan, limit, out);
   } while (out.more && out.entries.size() < limit);
@@ -129,6 +131,7 @@ void EntryPacker::add_directory(std::string_view name) {
 Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& record) {
   const io::ObjectRecord* shown = shown_of(plan_, name, record);
   if (shown == nullptr || shown->kind != io::ObjectRecord::Kind::object) return {};
+  TARN_CHECK(packer_.size() <= limit_);
   const auto directory = directory_of(name, plan_);
   const bool is_known = !directory.empty() && directory <= after_;
   if (packer_.size() == limit_ && !is_known) {
