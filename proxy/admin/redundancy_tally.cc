@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
+
 namespace tarn::proxy {
 
 using nlohmann::json;
@@ -127,6 +129,7 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
       list(name, into.counts.add_short(fewer, 0, false, copies.bytes));
       continue;
     }
+    TARN_CHECK(copies.nodes > 0 && !copies.zones.empty());
     into.survives(copies.drives - 1, copies.nodes - 1, zones(copies.zones.size() - 1));
     const auto found = slices.incomplete.find(name);
     if (found == slices.incomplete.end()) {

@@ -8,6 +8,7 @@
 
 #include "common/api/download_batch.h"
 #include "common/api/status.h"
+#include "common/base/check.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/download_state.h"
@@ -140,6 +141,7 @@ Task<Result<Items>> DownloadRun::next_page(std::size_t limit) {
       if (!entry.name.ends_with('/') && entry.name.ends_with(request_.suffix))
         out.push_back({std::string(entry.name), ""});
     listed_ = !page.more || page.entries.empty();
+    TARN_CHECK(page.entries.empty() || after_ < page.entries.back().name);
     if (!page.entries.empty()) after_ = page.entries.back().name;
   }
   co_return out;
@@ -188,6 +190,8 @@ Task<Status> DownloadRun::work_off(Items items) {
 /// The share of each owner, at most a batch; the others are left.
 DownloadRun::Shares DownloadRun::share_out(const cluster::ClusterState& state, Items items) {
   const auto* bucket = state.bmd.find(bucket_);
+  TARN_CHECK(bucket != nullptr);
+  std::size_t to_go = left_.size() + items.size();
   std::map<const cluster::Node*, Items> by_owner;
   for (api::DownloadItem& item : items) {
     const auto* owner = cluster::owner_of(state.map, bucket->placement_name(item.name));
@@ -196,7 +200,12 @@ DownloadRun::Shares DownloadRun::share_out(const cluster::ClusterState& state, I
     (goes ? by_owner[owner] : left_).push_back(std::move(item));
   }
   Shares out;
-  for (auto& [target, own] : by_owner) out.push_back({target, std::move(own), {}});
+  for (auto& [target, own] : by_owner) {
+    TARN_CHECK(own.size() <= api::DownloadBatch::kItemsMax);
+    to_go -= own.size();
+    out.push_back({target, std::move(own), {}});
+  }
+  TARN_CHECK(to_go == left_.size());  // none is fetched twice, or never
   return out;
 }
 

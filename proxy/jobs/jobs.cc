@@ -5,6 +5,7 @@
 
 #include <boost/system/system_error.hpp>
 
+#include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/store/keys.h"
@@ -102,6 +103,7 @@ void Jobs::update(const std::string& id, const std::function<void(Job&)>& change
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || !found->second.driven || !found->second.job.is_running()) return;
   change(found->second.job);
+  TARN_CHECK(found->second.job.is_running());  // finish() alone ends it, by compare-and-swap
   found->second.changed = true;
 }
 

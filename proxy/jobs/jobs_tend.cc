@@ -6,6 +6,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
@@ -140,6 +141,8 @@ Task<void> Jobs::forget_old() {
     const std::size_t until = std::min(at + kForgottenAtOnce, old.size());
     for (std::size_t i = at; i < until; ++i) {
       const std::string key = cluster::keys::job(old[i]);
+      // Another record of that id, which runs, has another revision.
+      TARN_CHECK(revisions.contains(old[i]) && revisions[old[i]] != 0);
       transaction.compare.push_back({key, Compare::What::mod_revision, revisions[old[i]]});
       transaction.deletes.push_back({key, ""});
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/check.h"
 #include "proxy/list/list.h"
 
 namespace tarn::proxy {
@@ -77,6 +78,8 @@ Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) 
         out.emplace_back(entry.name);
     if (others_ && !out.empty()) CO_TRY_OK(co_await drop_others(out));
     listed_ = !page.more || page.entries.empty();
+    // A list that goes back hands out the same names for ever.
+    TARN_CHECK(page.entries.empty() || after_ < page.entries.back().name);
     if (!page.entries.empty()) after_ = page.entries.back().name;
   }
   co_return out;

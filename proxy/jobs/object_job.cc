@@ -7,6 +7,7 @@
 
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
+#include "common/base/check.h"
 #include "common/base/gather.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
@@ -218,6 +219,8 @@ Task<Status> ObjectRun::work_off(std::vector<Item> items) {
 std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& state,
                                                    std::vector<Item> items) {
   const auto* bucket = state.bmd.find(job_.bucket);
+  TARN_CHECK(bucket != nullptr);
+  std::size_t to_go = left_.size() + items.size();
   std::map<const cluster::Node*, std::vector<Item>> shares;
   for (Item& item : items) {
     const auto* owner = cluster::owner_of(state.map, bucket->placement_name(item.name));
@@ -226,7 +229,12 @@ std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& 
     (goes ? shares[owner] : left_).push_back(std::move(item));
   }
   std::vector<Share> out;
-  for (auto& [target, names] : shares) out.push_back({target, std::move(names)});
+  for (auto& [target, names] : shares) {
+    TARN_CHECK(names.size() <= api::ObjectBatch::kNamesMax);
+    to_go -= names.size();
+    out.push_back({target, std::move(names)});
+  }
+  TARN_CHECK(to_go == left_.size());  // none is done twice, or never
   return out;
 }
 

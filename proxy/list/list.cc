@@ -8,6 +8,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/place/visible_names.h"
@@ -240,7 +241,12 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     auto listed = moving ? list_while_moving(services, bucket, request, sources)
                          : list_at_rest(services, bucket, request, sources);
     auto page = co_await std::move(listed);
-    if (page) co_return std::move(*page);
+    if (page) {
+      TARN_CHECK(page->entries.size() <= request.limit);
+      // The caller goes on after the last name.
+      TARN_CHECK(!page->more || !page->entries.empty());
+      co_return std::move(*page);
+    }
     const Errc code = page.error().code;
     if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
       co_return fail(page.error());

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
 #include "common/base/gather.h"
 #include "proxy/list/list.h"
 
@@ -100,6 +101,8 @@ Task<Status> MovingList::round(std::vector<const cluster::Node*> targets, bool o
 }
 
 void MovingList::add(const std::string& name, const std::string& entry) {
+  TARN_CHECK(page_.entries.size() < request_.limit);
+  TARN_CHECK(page_.entries.empty() || page_.entries.back().name < name);
   auto text = std::make_unique<std::string>(name + entry);
   const std::string_view all = *text;
   page_.entries.push_back({all.substr(0, name.size()), all.substr(name.size())});
@@ -107,6 +110,8 @@ void MovingList::add(const std::string& name, const std::string& entry) {
 }
 
 void MovingList::add_directory(const std::string& name) {
+  TARN_CHECK(page_.entries.size() < request_.limit);
+  TARN_CHECK(page_.entries.empty() || page_.entries.back().name < name);
   api::ListEntry entry;
   entry.name = name;
   entry.flags = api::kEntryPresent | api::kEntryDirectory;
@@ -150,6 +155,7 @@ Task<Result<api::MergedPage>> MovingList::page() {
     CO_TRY_OK(co_await round(all, false, heard));
     CO_TRY_OK(co_await round(owners, true, heard));
     if (fill(heard) || !heard.bound) co_return std::move(page_);
+    TARN_CHECK(after_ < *heard.bound);
     after_ = *heard.bound;
     // 0xFF is in no UTF-8 name: after everything in the directory.
     if (!directory_.empty() && after_.starts_with(directory_)) after_ = directory_ + '\xFF';

@@ -4,6 +4,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/api/upstream_props.h"
+#include "common/base/check.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/cluster/place/hand_over.h"
@@ -86,6 +87,7 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
   const bool is_owner_first = homes.front()->id == nodes.id(places.front().node);
   const std::size_t chosen =
       least_busy(loads, random_u64(), coding && coding->whole && is_owner_first);
+  TARN_CHECK(chosen < homes.size() && reports.size() == homes.size());
   reports[chosen]->note_sent(digest);
   return homes[chosen];
 }

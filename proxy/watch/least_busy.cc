@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
+
 namespace tarn::proxy {
 namespace {
 
@@ -68,6 +70,7 @@ std::optional<Heartbeat> parse_heartbeat(std::string_view line) {
 
 std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw,
                        bool others_gather) {
+  TARN_CHECK(!homes.empty());
   std::size_t first = 0;
   while (first < homes.size() && !homes[first].serves) ++first;
   if (first == homes.size()) return 0;
