@@ -59,6 +59,8 @@ OpenObject::~OpenObject() {
 bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
   if (bytes == 0) return true;
   const std::uint64_t last = (offset + bytes - 1) / kBlockBytes;
+  // Blocks that other readers verified are adopted here all the same, in their order.
+  if (!has_checksum(last)) return false;
   for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
     if (!verified_->get(block)) return false;
   if (io::is_resident(fd_.get(), offset, bytes)) return true;
@@ -135,7 +137,8 @@ void OpenObject::note_verified(std::uint64_t block) {
 std::optional<std::uint64_t> OpenObject::failed_block(std::uint64_t offset,
                                                       std::uint64_t bytes) const {
   const auto block = verified_->failed();
-  const bool is_here = block && *block >= offset / kBlockBytes &&
+  // Without a checksum it cannot be tried alone.
+  const bool is_here = block && has_checksum(*block) && *block >= offset / kBlockBytes &&
                        std::uint64_t{*block} * kBlockBytes < offset + bytes;
   return is_here ? block : std::nullopt;
 }

@@ -151,6 +151,24 @@ TEST_CASE("read ahead: an adopted object streams, and is verified by its first r
   CHECK((*again)->has_checksums());
 }
 
+TEST_CASE("read ahead: who opened an adopted object before another adopted it skips no block",
+          "[target][read_ahead][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("big", some_bytes(kBig)));
+  f.lose_index();
+  f.open();
+  const auto early = wait_for(f.drive->open_object(BucketId(1), "big"));
+  REQUIRE((early && *early));
+  REQUIRE(read_whole(f, "big", kBig).end);
+  const OpenObject& object = **early;
+  CHECK_FALSE(object.has_checksums());
+  CHECK_FALSE(object.may_send(0, kBlockBytes));
+  REQUIRE(wait_for(f.drive->adopt(**early)));
+  CHECK(object.has_checksums());
+  const auto later = wait_for(f.drive->open_object(BucketId(1), "big"));
+  CHECK(object.may_send(0, kBlockBytes) == (*later)->may_send(0, kBlockBytes));
+}
+
 TEST_CASE(
     "read ahead: the last block of an adopted object that is not what was stored is held back",
     "[target][read_ahead][recovery]") {
