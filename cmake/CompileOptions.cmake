@@ -2,10 +2,11 @@
 # the processor time of a build file by file, which preset dev does. So no two files of a library may have something of the
 # same name in their unnamed namespaces; tests/unit/house_rules_test.cc looks.
 
-# Warnings and sanitizers of our own code: link tarn_options to get them.
+# Warnings and sanitizers of our own code: link tarn_options to get them. Access to a guarded member without its mutex is
+# an error.
 add_library(tarn_options INTERFACE)
 target_compile_options(tarn_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-  -Wthread-safety)
+  -Werror=thread-safety)
 target_include_directories(tarn_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(tarn_options INTERFACE TARN_VERSION="${PROJECT_VERSION}")
 
