@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/drive_fixture.h"
+#include "tests/unit/run_task.h"
 
 namespace index_test {
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/cluster/node/coordination.h"
 #include "common/cluster/state/bucket_changes.h"

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "tests/unit/drive_fixture.h"
+#include "tests/unit/run_task.h"
 
 namespace read_ahead_test {
 
