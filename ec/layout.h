@@ -11,7 +11,7 @@ namespace tarn::ec {
 /// Size of the footer at the end of every block (slice_format.h).
 inline constexpr std::size_t kFooterBytes = 32;
 /// Of a whole block, with its footer. docs/decisions/018-slices.md says why this much.
-inline constexpr std::size_t kBlockBytes = 64 * 1024;
+inline constexpr std::size_t kBlockBytes = 64UL * 1024;
 /// The smallest block that the format knows (tests use it).
 inline constexpr std::size_t kBlockBytesMin = 512;
 /// Multiple to which the units of a short stripe are rounded up.

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
@@ -226,7 +227,7 @@ Result<json> checked_text(const Leaf& leaf, const json& value) {
 /// `value` as it will be kept.
 Result<json> checked(const Leaf& leaf, const json& value) {
   if (leaf.kind == Kind::integer || leaf.kind == Kind::count) return checked_number(leaf, value);
-  const json initial = json::parse(leaf.initial);
+  json initial = json::parse(leaf.initial);
   if (leaf.kind == Kind::boolean || initial.is_boolean()) {
     if (!value.is_boolean()) return bucket_props_wrong(leaf, value, "true or false is allowed");
     if (leaf.kind == Kind::fixed && value != initial) return not_yet(leaf, value, dump(initial));
@@ -259,7 +260,7 @@ Status bucket_props_take(const Leaf& leaf, const json& value, BucketProps& props
 Status bucket_props_take_part(const std::string& path, const json& wanted, BucketProps& props) {
   for (const auto& [key, value] : wanted.items()) {
     if (value.is_null()) continue;  // in Go's messages: not given
-    const std::string name = to_lower(path.empty() ? key : path + "." + key);
+    const std::string name = to_lower(path.empty() ? key : fmt::format("{}.{}", path, key));
     if (name == "force" && !value.is_boolean())
       return fail(Errc::invalid_argument, "\"force\" cannot be {}: true or false is allowed",
                   dump(value));

@@ -52,7 +52,7 @@ std::string tar_of(std::string_view name, std::string_view content, std::int64_t
 }
 
 std::string gzip(std::string_view bytes) {
-  isal_zstream stream;
+  isal_zstream stream{};
   isal_deflate_stateless_init(&stream);
   // Incompressible bytes grow by a few for each 64 KiB.
   std::string out(bytes.size() + bytes.size() / 1000 + 1024, '\0');

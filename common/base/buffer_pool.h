@@ -13,8 +13,8 @@ namespace tarn {
 /// in the cache.
 class PooledBuffer {
  public:
-  static constexpr std::size_t kSmallBytes = 256 * 1024;   ///< receiving
-  static constexpr std::size_t kBlockBytes = 1024 * 1024;  ///< reading a checksummed block
+  static constexpr std::size_t kSmallBytes = 256UL * 1024;   ///< receiving
+  static constexpr std::size_t kBlockBytes = 1024UL * 1024;  ///< reading a checksummed block
 
   PooledBuffer() = default;
   /// `bytes` is rounded up to one of the two sizes; larger ones are not pooled.

@@ -20,6 +20,8 @@ namespace tarn {
 template <class T, class Start>
 Task<T> await_completion(Start start) {
   return asio::async_initiate<const asio::use_awaitable_t<>&, void(T)>(
+      // By value, moved here: once `done` is called, the frame that held it may be gone.
+      // NOLINTNEXTLINE(performance-unnecessary-value-param)
       [](auto handler, Start begin) {
         using Handler = std::decay_t<decltype(handler)>;
         struct Pending {

@@ -83,6 +83,7 @@ template <class... Args>
 
 #define TARN_TRY_CAT2_(a, b) a##b
 #define TARN_TRY_CAT_(a, b) TARN_TRY_CAT2_(a, b)
+// NOLINTBEGIN(bugprone-macro-parentheses): names, declarations and keywords
 #define TARN_TRY_IMPL_(ret, tmp, decl, expr)                             \
   auto tmp = (expr);                                                     \
   if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error()); \
@@ -92,6 +93,7 @@ template <class... Args>
     auto tmp = (expr);                                                     \
     if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error()); \
   } while (false)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// `TRY(auto x, f());` declares x or returns f's error. CO_TRY does the same in a coroutine.
 #define TRY(decl, expr) TARN_TRY_IMPL_(return, TARN_TRY_CAT_(try_, __LINE__), decl, expr)

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace tarn {
 namespace {
 
@@ -29,7 +31,7 @@ std::uint64_t machine_memory() {
 std::uint64_t least_above(const std::string& root, std::string group, const std::string& file) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   while (true) {
-    least = std::min(least, number_in(root + group + "/" + file));
+    least = std::min(least, number_in(fmt::format("{}{}/{}", root, group, file)));
     const auto slash = group.rfind('/');
     if (slash == std::string::npos) return least;
     group.resize(slash);

@@ -19,6 +19,8 @@ template <class Start>
 Task<void> suspend_until_called(Start start) {
   auto executor = co_await asio::this_coro::executor;
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+      // By value, moved here: once that function is called, the frame that held it may be gone.
+      // NOLINTNEXTLINE(performance-unnecessary-value-param)
       [executor](auto handler, Start its_start) {
         // Shared: std::function wants to be copied, a handler can only be moved.
         auto shared = std::make_shared<decltype(handler)>(std::move(handler));

@@ -232,8 +232,12 @@ Task<Result<std::string>> ClientStream::Impl::read_body() {
 }
 
 void ClientStream::Impl::release() {
-  if (connection && body_sent && connection->reusable()) pool->put(std::move(connection));
-  connection.reset();
+  try {
+    if (connection && body_sent && connection->reusable()) pool->put(std::move(connection));
+    connection.reset();
+  } catch (const std::exception&) {
+    connection.reset();  // no memory to keep it: the next request connects anew
+  }
 }
 
 ClientStream::ClientStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

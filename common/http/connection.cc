@@ -467,7 +467,7 @@ Task<void> Connection::run() {
     RequestHead head;
     const auto got = co_await read_head(head);
     if (!got) {
-      Error error = got.error();
+      const Error& error = got.error();
       if (error.code == Errc::disconnected) break;
       co_await refuse(error);
       unread_body = true;

@@ -74,7 +74,7 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
     co_return fail(Errc::body_too_large, "a body of {} bytes: at most {} are allowed here",
                    *head_.content_length, bytes_max);
   std::string out;
-  std::string piece(std::min<std::size_t>(bytes_max + 1, 64 * 1024), '\0');
+  std::string piece(std::min(bytes_max + 1, 64UL * 1024), '\0');
   while (true) {
     CO_TRY(const std::size_t got, co_await read_some(std::as_writable_bytes(std::span(piece))));
     if (got == 0) co_return out;

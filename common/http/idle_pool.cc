@@ -50,12 +50,12 @@ void IdlePool::close_old() {
 
 void IdlePool::arm() {
   if (armed_ || idle_.empty()) return;
-  armed_ = true;
   timer_.expires_at(idle_.front().since + kKeep);
   timer_.async_wait([this](const boost::system::error_code&) {
     armed_ = false;
     close_old();
   });
+  armed_ = true;
 }
 
 void IdlePool::shutdown() {

@@ -19,10 +19,10 @@ using boost::system::error_code;
 constexpr std::size_t kRequestParserHeadReadBytes = 1536;  // most heads
 constexpr std::size_t kIdleBytesMax = 2048;  // an idle connection keeps a buffer of this size
 constexpr std::size_t kRequestParserChunkedReadBytes =
-    256 * 1024;                             // 512 bytes, Beast's default, cost 4x the CPU
+    256UL * 1024;                           // 512 bytes, Beast's default, cost 4x the CPU
 constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
 constexpr std::size_t kRequestParserChunkLineBytesMax =
-    16 * 1024;  // chunk sizes, extensions, trailers
+    16UL * 1024;  // chunk sizes, extensions, trailers
 
 Method method_of(beast_http::verb verb) {
   switch (verb) {
@@ -123,7 +123,7 @@ namespace {
 
 /// Heads that have been given back. A busy connection needs one at a time, an idle one none.
 constexpr std::size_t kSpareHeadsMax = 64;
-constexpr std::size_t kSpareHeadBytesMax = 8 * 1024;  // of each: what was long once may not stay
+constexpr std::size_t kSpareHeadBytesMax = 8UL * 1024;  // of each: what was long once may not stay
 std::vector<RequestHead>& spare_heads() {
   thread_local std::vector<RequestHead> heads = [] {
     std::vector<RequestHead> none;

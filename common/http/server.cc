@@ -189,6 +189,8 @@ Task<void> Server::Impl::sweep(PerLoop& here) {
 Server::Server(Loops& loops, Options options)
     : impl_(std::make_unique<Impl>(loops, std::move(options))) {}
 
+// Ends the process when it cannot stop: connections may not be destroyed while they are served.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 Server::~Server() { stop(std::chrono::milliseconds(0)); }
 
 Status Server::start() {

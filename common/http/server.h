@@ -15,9 +15,9 @@ namespace tarn::http {
 
 /// Limits of one client (docs/reliability.md, J4 and J5).
 struct Limits {
-  std::size_t header_bytes_max = 16 * 1024;        ///< header fields, without the request line: 431
+  std::size_t header_bytes_max = 16UL * 1024;      ///< header fields, without the request line: 431
   std::size_t fields_max = 100;                    ///< 431
-  std::size_t target_bytes_max = 8 * 1024;         ///< 414
+  std::size_t target_bytes_max = 8UL * 1024;       ///< 414
   std::chrono::milliseconds idle_timeout{75'000};  ///< between requests
   std::chrono::milliseconds header_timeout{10'000};  ///< first byte to end of the header: 408
   std::uint64_t rate_min = 1024;  ///< bytes a second that a waiting peer must move ...

@@ -47,7 +47,7 @@ Status identify(ssl_ctx_st* context, const TlsFiles& files) {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files) {
   ERR_clear_error();
-  const std::shared_ptr<const TlsContext> made(
+  std::shared_ptr<const TlsContext> made(
       new TlsContext(SSL_CTX_new(TLS_client_method()), files.ca.empty()));
   if (made->context_ == nullptr) return fail(Errc::internal, "OpenSSL: {}", last_problem());
   SSL_CTX_set_min_proto_version(made->context_, TLS1_2_VERSION);

@@ -59,7 +59,7 @@ struct DriveThreads::State {
   bool stopping TARN_GUARDED_BY(mutex) = false;
 };
 
-DriveThreads::DriveThreads(std::string name, std::size_t threads, std::size_t queue_max)
+DriveThreads::DriveThreads(const std::string& name, std::size_t threads, std::size_t queue_max)
     : state_(std::make_shared<State>()) {
   state_->queue_max = queue_max;
   try {

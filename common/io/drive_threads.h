@@ -26,7 +26,7 @@ class DriveThreads {
  public:
   /// `queue_max`: foreground work that may wait; more is refused with `unavailable`. Throws
   /// std::system_error when the process may have no further thread.
-  DriveThreads(std::string name, std::size_t threads, std::size_t queue_max);
+  DriveThreads(const std::string& name, std::size_t threads, std::size_t queue_max);
   /// Finishes what is queued, then joins. abandon() first when the drive hangs.
   ~DriveThreads();
   DriveThreads(const DriveThreads&) = delete;
@@ -148,7 +148,9 @@ class DriveThreads {
   template <class R, class Work, class Handler>
   struct AwaitedJob final : Job {
     AwaitedJob(Work its_work, Handler its_handler, asio::any_io_executor its_executor)
-        : work(std::move(its_work)), handler(std::move(its_handler)), executor(its_executor) {}
+        : work(std::move(its_work)),
+          handler(std::move(its_handler)),
+          executor(std::move(its_executor)) {}
     void run() override { complete(guarded(work)); }
     void refuse(Error why) override { complete(tl::unexpected<Error>(std::move(why))); }
     void complete(R result) {

@@ -174,7 +174,7 @@ Status FileSystem::write_back(int fd, std::uint64_t offset, std::uint64_t bytes)
 
 void FileSystem::start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes) {
   // The kernel cuts one call to what it would read ahead by itself, so many small ones.
-  constexpr std::uint64_t kStep = 128 * 1024;
+  constexpr std::uint64_t kStep = 128UL * 1024;
   for (std::uint64_t at = offset; at < offset + bytes; at += kStep)
     ::posix_fadvise(fd, static_cast<off_t>(at),
                     static_cast<off_t>(std::min(kStep, offset + bytes - at)), POSIX_FADV_WILLNEED);

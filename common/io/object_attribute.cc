@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint8_t kPlainFormat = 1;  // of a record without coding or piece, for ever
 constexpr std::uint8_t kCodedFormat = 2;
 constexpr std::uint8_t kAttributeFormat = 1;
+constexpr std::size_t kKernelAttributeBytesMax = 64UL * 1024;
 // As ec/layout.h has them.
 constexpr std::uint32_t kBlockBytesMin = 512;
 constexpr std::uint32_t kBlockBytesMax = 64 * 1024;
@@ -69,6 +70,7 @@ void write_coding(PackedWriter& out, const Coding& coding) {
   write_generation(out, coding.written);
   HomeTable table;
   std::vector<std::uint8_t> places;
+  places.reserve(coding.homes.size() + 1);
   for (const std::string& id : coding.homes) places.push_back(table.place_of(id));
   places.push_back(table.place_of(coding.whole));
   out.number(table.ids().size());
@@ -297,7 +299,8 @@ Result<ObjectAttribute> decode_attribute(std::string_view bytes) {
 }
 
 Result<ObjectAttribute> read_attribute(int fd, std::string_view path) {
-  std::array<char, 64 * 1024> buffer;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): zeros take longer than the call
+  std::array<char, kKernelAttributeBytesMax> buffer;
   const ssize_t got = ::fgetxattr(fd, kAttributeName, buffer.data(), buffer.size());
   if (got < 0 && errno == ENODATA)
     return fail(Errc::not_found, "{} has no attribute {}", path, kAttributeName);

@@ -15,8 +15,8 @@ class HmacKey {
   [[nodiscard]] std::array<char, SHA256_DIGEST_LENGTH> sign(std::string_view message) const;
 
  private:
-  SHA256_CTX inner_;
-  SHA256_CTX outer_;
+  SHA256_CTX inner_{};
+  SHA256_CTX outer_{};
 };
 
 }  // namespace tarn::security

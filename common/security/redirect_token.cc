@@ -41,8 +41,9 @@ class Digits {
 
 std::optional<std::uint64_t> from_base36(std::string_view text) {
   std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, kVersionBase);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value, kVersionBase);
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
 }

@@ -410,7 +410,7 @@ Task<void> Membership::keep() {
   // A cancellation that came before the two are joined would reach neither of them.
   if (co_await is_cancelled()) co_return;
   const LeaseTerm term = lease_.term();
-  auto renew = [&impl]() -> Task<bool> { co_return co_await impl->renew(); };
+  auto renew = [&impl] { return impl->renew(); };
   std::vector<Task<void>> both;
   both.push_back(renew_at_intervals({term.renew_every(), term.retry_after()}, renew));
   both.push_back(impl->say_loop());

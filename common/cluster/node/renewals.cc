@@ -60,6 +60,7 @@ Task<void> renew_at_intervals(RenewalRhythm rhythm, std::function<Task<bool>()> 
   if (co_await is_cancelled()) co_return;
   Turns turns(co_await asio::this_coro::executor, rhythm, std::move(renew));
   std::vector<Task<void>> lanes;
+  lanes.reserve(kLanes);
   for (int i = 0; i < kLanes; ++i) lanes.push_back(turns.lane());
   co_await gather(std::move(lanes));
 }

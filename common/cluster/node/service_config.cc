@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "common/base/settings.h"
 #include "common/obs/log.h"
 
@@ -31,7 +33,7 @@ void act_on_service_settings(NodeConfig& config, const http::ServiceSettings& se
   live->changed = std::move(changed);
   for (const auto& [name, text] : started_with(settings)) {
     config.act_on(name, [live, key = name](const std::string& value) {
-      const std::vector<std::string> assignment{key + "=" + value};
+      const std::vector<std::string> assignment{fmt::format("{}={}", key, value)};
       if (const Status taken = live->parsers.apply(assignment); !taken) {
         obs::log("node").error("setting not taken {}", taken.error().message);
         return;

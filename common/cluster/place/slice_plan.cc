@@ -31,6 +31,7 @@ std::vector<std::size_t> wanted_places(const NodeSet& standing, const SliceNeeds
   if (needs.after_owner && homes.size() > needs.slices) homes.erase(homes.begin());
   if (homes.size() > needs.slices) homes.resize(needs.slices);
   std::vector<std::size_t> out;
+  out.reserve(homes.size());
   for (const Home& home : homes) out.push_back(home.node);
   return out;
 }
@@ -110,6 +111,7 @@ class Planner {
   [[nodiscard]] std::vector<SlicePlace> places() const {
     std::map<std::string, std::uint32_t> ranks;
     std::vector<SlicePlace> out;
+    out.reserve(chosen_.size());
     for (const auto& id : chosen_) out.push_back(id ? SlicePlace{*id, ranks[*id]++} : SlicePlace{});
     return out;
   }
@@ -127,6 +129,7 @@ std::vector<std::size_t> together(const std::vector<std::string>& places) {
   std::map<std::string, std::size_t> count;
   for (const std::string& id : places) ++count[id];
   std::vector<std::size_t> out;
+  out.reserve(count.size());
   for (const auto& [id, its] : count) out.push_back(its);
   std::sort(out.rbegin(), out.rend());
   return out;

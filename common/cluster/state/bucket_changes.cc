@@ -436,10 +436,9 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
   co_return fail(gave_up(name, "changed", last));
 }
 
-Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
-                                    Clock& clock, std::string secret_check) {
-  std::string bucket_name = default_bucket;
-  if (!bucket_name.empty()) CO_TRY_OK(api::check_bucket_name(bucket_name));
+Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket, Clock& clock,
+                                    std::string secret_check) {
+  if (!default_bucket.empty()) CO_TRY_OK(api::check_bucket_name(default_bucket));
   for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto moved, co_await read_key(store, std::string(keys::kMovedTo)));
     if (moved)
@@ -463,9 +462,9 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
     make.puts.push_back({std::string(keys::kMap), json(map).dump(), 0});
     make.puts.push_back({std::string(keys::kMapVersion), "1", 0});
     make.puts.push_back({std::string(keys::kBmdVersion), "1", 0});
-    if (!bucket_name.empty()) {
+    if (!default_bucket.empty()) {
       api::Bucket name;
-      name.name = bucket_name;
+      name.name = default_bucket;
       put_bucket({BucketId{1}, name, {}, clock.wall_time().count(), {}, {}}, "bootstrap", make);
     }
     // Lost, or its outcome unknown: the next look tells what cluster there is.

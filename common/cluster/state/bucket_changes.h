@@ -78,7 +78,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
 /// empty). Does nothing on one that exists. Returns the cluster's uuid. `secret_check`, if not
 /// empty, is left with a new cluster (check_secret()). unsupported when another store has the
 /// cluster's state now.
-Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
-                                    Clock& clock, std::string secret_check = "");
+Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket, Clock& clock,
+                                    std::string secret_check = "");
 
 }  // namespace tarn::cluster

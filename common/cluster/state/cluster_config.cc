@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/api/action.h"
@@ -296,7 +297,7 @@ void flatten(const std::string& path, const json& value, ConfigValues& out) {
     return;
   }
   for (const auto& [key, below] : value.items())
-    flatten(path.empty() ? key : path + "." + key, below, out);
+    flatten(path.empty() ? key : fmt::format("{}.{}", path, key), below, out);
 }
 
 }  // namespace

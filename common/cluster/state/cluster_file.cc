@@ -14,6 +14,7 @@ std::string encode_cluster_file(const ClusterState& state) {
   json buckets = json::array();
   for (const auto& [name, bucket] : state.bmd.buckets) buckets.push_back(bucket);
   std::vector<std::uint64_t> dead;
+  dead.reserve(state.bmd.dead.size());
   for (const BucketId bucket : state.bmd.dead) dead.push_back(raw(bucket));
   return json{{"uuid", state.uuid},
               {"revision", state.revision},

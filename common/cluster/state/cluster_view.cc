@@ -166,7 +166,7 @@ Task<Status> ClusterView::Impl::load() {
 Task<Status> ClusterView::Impl::watch(Revision from) {
   co_await asio::this_coro::throw_if_cancelled(false);
   Status broken;
-  const auto sink = [this, &broken](WatchBatch batch) {
+  const auto sink = [this, &broken](const WatchBatch& batch) {
     broken = install(batch);
     if (broken) notify();
     return broken.has_value();

@@ -225,7 +225,7 @@ Result<std::unique_ptr<EmbeddedStore>> EmbeddedStore::open(const std::filesystem
 template <class T, class Work>
 Task<Result<T>> EmbeddedStore::on_thread(Work work) {
   const auto core = impl_->core;
-  return await_completion<Result<T>>([core, work = std::move(work)](auto done) {
+  return await_completion<Result<T>>([core, work = std::move(work)](const auto& done) {
     if (!core->submit([done, work] { done(work()); }))
       done(fail(Errc::unavailable, "the embedded meta store is closing or overloaded"));
   });

@@ -296,7 +296,7 @@ Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string bod
   co_await asio::this_coro::throw_if_cancelled(false);
   CO_TRY(auto stream, co_await open_watch(endpoint, body));
   CO_TRY(const auto head, co_await stream.read_head());
-  std::array<char, 16 * 1024> buffer{};
+  std::array<char, 16UL * 1024> buffer{};
   if (head.status != 200) {
     CO_TRY(const auto count, co_await stream.read_some(std::as_writable_bytes(std::span(buffer))));
     co_return fail(gateway::decode_error(head.status, {buffer.data(), count}));

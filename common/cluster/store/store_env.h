@@ -21,7 +21,9 @@ class StoreEnv final : public rocksdb::EnvWrapper {
   /// Nothing is taken back: RocksDB waits for what has been scheduled, which ends at once on
   /// shutdown.
   int UnSchedule(void* /*tag*/, Priority) override { return 0; }
-  unsigned int GetThreadPoolQueueLen(Priority) const override { return pool_->GetQueueLen(); }
+  [[nodiscard]] unsigned int GetThreadPoolQueueLen(Priority) const override {
+    return pool_->GetQueueLen();
+  }
   void SetBackgroundThreads(int, Priority) override {}
   int GetBackgroundThreads(Priority) override { return 1; }
   void IncBackgroundThreadsIfNeeded(int, Priority) override {}
