@@ -155,7 +155,7 @@ Status CodedWrite::enough() const {
 /// Missing slices are made out of the others at the end, if there are enough of them, and targets
 /// that take them.
 Status CodedWrite::can_go_on() {
-  const Status now = enough();
+  Status now = enough();
   if (now || terms_.owner_only || good().size() < terms_.geometry.k) return now;
   const auto places = plan();
   const auto have_place = static_cast<std::size_t>(std::count_if(

@@ -74,7 +74,7 @@ class CodedWrite {
   [[nodiscard]] std::vector<cluster::SlicePlace> plan();
   Task<Status> send(ec::Stripe stripe);
   [[nodiscard]] std::size_t needed() const;
-  Status enough() const;
+  [[nodiscard]] Status enough() const;
   Status can_go_on();
   [[nodiscard]] ec::PieceSet good() const;
   [[nodiscard]] bool with_whole() const { return terms_.whole || terms_.owner_only; }

@@ -184,6 +184,7 @@ Task<PieceSeen> state_here(TargetNode& node, PieceKey key) {
 
 Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey> keys) {
   std::vector<PieceSeen> out;
+  out.reserve(keys.size());
   for (PieceKey& key : keys) out.push_back(co_await state_here(node, std::move(key)));
   co_return out;
 }

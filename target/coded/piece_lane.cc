@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kLaneLookEvery{250};
 
 /// Of a whole a stripe comes as k units.
 PieceLane::PieceLane(TargetNode& node, std::string home, PieceWrite write,
-                     asio::any_io_executor executor)
+                     const asio::any_io_executor& executor)
     : node_(node),
       home_(std::move(home)),
       write_(std::move(write)),
@@ -115,6 +115,7 @@ Task<Status> PieceLane::store(std::unique_ptr<NewPiece> piece) {
   WrittenPiece written;
   if (is_whole()) written.digests.emplace();
   std::optional<Bytes> kept;  // did not fit into the last buffer
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_from()
   const auto fill = [&](std::span<std::byte> room) -> Task<Result<std::size_t>> {
     std::size_t have = 0;
     while (true) {

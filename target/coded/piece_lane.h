@@ -60,7 +60,8 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
     std::span<const std::byte> span;
   };
 
-  PieceLane(TargetNode& node, std::string home, PieceWrite write, asio::any_io_executor executor);
+  PieceLane(TargetNode& node, std::string home, PieceWrite write,
+            const asio::any_io_executor& executor);
   void start(asio::any_io_executor executor, std::optional<PieceUpload> upload,
              std::unique_ptr<NewPiece> piece);
   Task<Status> carry(PieceUpload upload);

@@ -26,6 +26,7 @@ Task<Status> piece_requests_catch_up(TargetNode& node, const http::Request& requ
 Task<Status> receive_slice(http::Exchange& exchange, const PieceWrite& write, WrittenPiece& into) {
   const ec::SliceId slice{ec::SetId(write.key.set), write.geometry, write.key.index};
   std::uint64_t stripe = 0;
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_from()
   const auto next = [&](std::span<std::byte> room) -> Task<Result<std::size_t>> {
     CO_TRY(const std::size_t got, co_await read_full(exchange, room));
     for (auto rest = room.first(got); !rest.empty(); ++stripe) {

@@ -29,6 +29,7 @@ Result<std::vector<PieceSeen>> pieces_seen_in(std::string_view body) {
       return fail(Errc::invalid_argument, "pieces: {} states, {} drives", states.size(),
                   drives.size());
     std::vector<PieceSeen> out;
+    out.reserve(states.size());
     for (std::size_t i = 0; i < states.size(); ++i)
       out.push_back({states[i], drives[i].get<std::uint64_t>()});
     return out;

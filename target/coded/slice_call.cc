@@ -35,7 +35,7 @@ Task<void> run(TargetNode& node, std::shared_ptr<SliceCall> call,
 
 }  // namespace
 
-void start(TargetNode& node, std::shared_ptr<SliceCall> call,
+void start(TargetNode& node, const std::shared_ptr<SliceCall>& call,
            std::shared_ptr<asio::steady_timer> bell) {
   const auto executor = bell->get_executor();
   if (!node.aside.spawn(executor, "slice read", run(node, call, std::move(bell))))

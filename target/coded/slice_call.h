@@ -33,7 +33,7 @@ struct SliceCall {
 };
 
 /// Starts it, as one of TargetNode::aside. `bell` is cancelled when it has a result.
-void start(TargetNode& node, std::shared_ptr<SliceCall> call,
+void start(TargetNode& node, const std::shared_ptr<SliceCall>& call,
            std::shared_ptr<asio::steady_timer> bell);
 
 /// Returns the time after which a slice is late, so that another one is asked for instead

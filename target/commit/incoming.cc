@@ -87,6 +87,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop, BodyChecksums* also) {
   ObjectBytes bytes(node, name, from);
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
     CO_TRY(const std::size_t got, co_await bytes.next(into));

@@ -215,7 +215,7 @@ Status Drive::close(double seconds) {
 void Drive::forget_bucket_now(BucketId bucket) {
   std::vector<io::FileName> files;
   std::uint64_t bytes = 0;
-  const auto collect = [&](std::string_view, io::ObjectRecord record) -> Index::Step {
+  const auto collect = [&](std::string_view, const io::ObjectRecord& record) -> Index::Step {
     if (record.kind == io::ObjectRecord::Kind::object) {
       files.push_back(record.file);
       bytes += record.file_bytes();

@@ -56,38 +56,37 @@ Task<Result<KnownFiles>> Drive::known_files(const std::set<BucketId>& dead) {
 /// stays. The order of the looks is what makes it safe: a work file is one until the index knows
 /// it, and a file that is synced later has its attribute before its note goes.
 Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const CleanOrder& order) {
-  const std::optional<Leftover> needed;
-  if (is_work_file(file)) return needed;
+  if (is_work_file(file)) return std::nullopt;
   TRY(const bool unsynced, index_->is_unsynced(file));
-  if (unsynced) return needed;
+  if (unsynced) return std::nullopt;
   const auto fd = files_->open_for_read(file.path());
-  if (!fd && fd.error().code == Errc::not_found) return needed;  // it is gone already
+  if (!fd && fd.error().code == Errc::not_found) return std::nullopt;  // it is gone already
   if (!fd) return fail(fd.error());
   Leftover leftover;
   TRY(leftover.size, files_->size(fd->get()));
   const auto attribute = io::read_attribute(fd->get(), file.path());
-  if (!attribute && attribute.error().code == Errc::corrupt) return needed;
+  if (!attribute && attribute.error().code == Errc::corrupt) return std::nullopt;
   if (!attribute && attribute.error().code != Errc::not_found) return fail(attribute.error());
-  if (!attribute) return order.only.empty() ? std::optional(leftover) : needed;
+  if (!attribute) return order.only.empty() ? std::optional(leftover) : std::nullopt;
   leftover.bucket = attribute->bucket_id;
   leftover.name = attribute->name;
-  if (!order.only.empty() && !order.only.contains(leftover.bucket)) return needed;
+  if (!order.only.empty() && !order.only.contains(leftover.bucket)) return std::nullopt;
   if (order.dead.contains(leftover.bucket)) return std::optional(leftover);
   if (attribute->record.kind == io::ObjectRecord::Kind::slice) {
     // By pieces alone, as a start does it: a file without an entry is one that it would adopt.
     TRY(const auto sealed, index_->find_piece(key_of(*attribute)));
     const bool as_new =
         sealed && sealed->file != file && sealed->generation >= attribute->record.generation;
-    return as_new ? std::optional(leftover) : needed;
+    return as_new ? std::optional(leftover) : std::nullopt;
   }
   TRY(const auto present, index_->find(leftover.bucket, leftover.name));
   const bool newer =
       present && present->file != file && present->generation > attribute->record.generation;
-  if (!newer) return needed;
+  if (!newer) return std::nullopt;
   // A version that was acknowledged before its sync may be torn by a power cut: then the one before
   // it, which this may be, comes back.
   TRY(const bool newer_unsynced, index_->is_unsynced(present->file));
-  return newer_unsynced ? needed : std::optional(leftover);
+  return newer_unsynced ? std::nullopt : std::optional(leftover);
 }
 
 Result<Cleaned> Drive::clean_now(std::uint32_t directory, const KnownFiles& known,
@@ -130,7 +129,8 @@ Task<Result<Loaded>> Drive::load_index(BucketId bucket, std::string after) {
   Loaded loaded;
   std::uint64_t seen = 0;
   Status read;
-  const auto visit = [&, this](std::string_view name, io::ObjectRecord record) -> Index::Step {
+  const auto visit = [&, this](std::string_view name,
+                               const io::ObjectRecord& record) -> Index::Step {
     if (record.kind == io::ObjectRecord::Kind::object) {
       const auto checksums = index_->block_checksums(record.file);
       if (!checksums) read = fail(checksums.error());

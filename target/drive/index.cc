@@ -155,7 +155,7 @@ class ErrorListener final : public rocksdb::EventListener {
 
 rocksdb::BlockBasedTableOptions table_options(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions table;
-  table.block_size = 16 * 1024;  // lists scan: twice the keys a second of 4 KiB blocks
+  table.block_size = 16UL * 1024;  // lists scan: twice the keys a second of 4 KiB blocks
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.block_cache = cache;
   table.cache_index_and_filter_blocks = true;
@@ -274,11 +274,11 @@ Index::~Index() {
 
 Result<std::unique_ptr<Index>> Index::open(const std::string& directory, const std::string& drive,
                                            const IndexMemory& memory,
-                                           std::shared_ptr<HeadTurns> turns) {
+                                           const std::shared_ptr<HeadTurns>& turns) {
   auto impl = std::make_unique<Impl>();
   impl->drive = drive;
   impl->listener = std::make_shared<ErrorListener>(drive);
-  impl->env = make_index_env(std::move(turns));
+  impl->env = make_index_env(turns);
   // First as a crash leaves it: at most the last write torn. Anything worse is said aloud.
   auto status =
       impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);

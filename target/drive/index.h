@@ -90,7 +90,7 @@ class Index {
   /// Its background work takes `turns` on the drive, when there are any.
   [[nodiscard]] static Result<std::unique_ptr<Index>> open(
       const std::string& directory, const std::string& drive, const IndexMemory& memory,
-      std::shared_ptr<HeadTurns> turns = nullptr);
+      const std::shared_ptr<HeadTurns>& turns = nullptr);
   /// Moves an index aside that opened but cannot be read, so that open() makes an empty one.
   static Status discard(const std::string& directory);
   ~Index();

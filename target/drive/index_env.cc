@@ -174,7 +174,7 @@ class SpdlogLogger final : public rocksdb::Logger {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_index_env(std::shared_ptr<HeadTurns> turns) {
+std::unique_ptr<rocksdb::Env> make_index_env(const std::shared_ptr<HeadTurns>& turns) {
   return std::make_unique<DriveEnv>(turns);
 }
 

@@ -13,7 +13,7 @@ namespace tarn::target {
 /// pool is shared by the whole process: there one hung drive would stall the indexes of all others.
 /// Each flush and each compaction takes one of `turns`, so that it moves the head like one more
 /// reader (null: whenever it likes).
-[[nodiscard]] std::unique_ptr<rocksdb::Env> make_index_env(std::shared_ptr<HeadTurns> turns);
+[[nodiscard]] std::unique_ptr<rocksdb::Env> make_index_env(const std::shared_ptr<HeadTurns>& turns);
 
 /// A RocksDB info log that writes warnings and errors to our log. Not a file on the drive: RocksDB
 /// aborts when its own log cannot be written.

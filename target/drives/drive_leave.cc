@@ -78,7 +78,7 @@ Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
       CO_TRY_OK(co_await count_spread(drive, bucket, held));
       continue;
     }
-    const auto visit = [&held](std::string_view, io::ObjectRecord record) -> Index::Step {
+    const auto visit = [&held](std::string_view, const io::ObjectRecord& record) -> Index::Step {
       if (record.kind == io::ObjectRecord::Kind::object) {
         ++held.objects;
         ++held.single;

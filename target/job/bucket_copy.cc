@@ -68,10 +68,10 @@ bool bucket_copy_may_pass(Errc code) {
 /// One copy under way. All of it runs on the loop of its request, so nothing is locked.
 class CopyRun {
  public:
-  CopyRun(TargetNode& node, CopyOrder order, asio::any_io_executor executor)
+  CopyRun(TargetNode& node, CopyOrder order, const asio::any_io_executor& executor)
       : node_(node),
         order_(std::move(order)),
-        lines_(std::move(executor), [this] { return json(progress_).dump(); }),
+        lines_(executor, [this] { return json(progress_).dump(); }),
         stop_(lines_.stop().get_token()) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }

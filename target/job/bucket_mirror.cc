@@ -69,6 +69,7 @@ Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
                                        const UncountedCopies& uncounted = {}) {
   std::vector<Task<Result<Drive::Listing>>> lists;
   const auto drives = store.drives();
+  lists.reserve(drives.size());
   for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
   auto parts = co_await gather(std::move(lists));
   CopyViews blank(parts.size() + store.missing().size());
@@ -175,8 +176,9 @@ Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
 /// A make-n-copies under way, for one request and its loop.
 class MirrorJob {
  public:
-  MirrorJob(TargetNode& node, const cluster::BucketRecord& bucket, asio::any_io_executor executor)
-      : node_(node), bucket_(bucket), lines_(std::move(executor), [this] { return line(); }) {}
+  MirrorJob(TargetNode& node, const cluster::BucketRecord& bucket,
+            const asio::any_io_executor& executor)
+      : node_(node), bucket_(bucket), lines_(executor, [this] { return line(); }) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
   Task<Status> run();

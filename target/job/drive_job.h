@@ -23,11 +23,12 @@ class DriveJob {
   using OfDrive =
       std::function<Task<Status>(Drive&, api::CopyProgress& progress, const std::stop_token&)>;
   /// `about`: the job's name in the log.
-  DriveJob(TargetNode& node, std::string about, OfDrive of_drive, asio::any_io_executor executor)
+  DriveJob(TargetNode& node, std::string about, OfDrive of_drive,
+           const asio::any_io_executor& executor)
       : node_(node),
         about_(std::move(about)),
         of_drive_(std::move(of_drive)),
-        lines_(std::move(executor), [this] { return nlohmann::json(progress_).dump(); }),
+        lines_(executor, [this] { return nlohmann::json(progress_).dump(); }),
         stop_(lines_.stop().get_token()) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }

@@ -46,12 +46,12 @@ std::size_t workers_of(const Drive* drive, bool copies) {
 /// One batch under way. All of it runs on the loop of its request, so nothing is locked.
 class BatchRun {
  public:
-  BatchRun(TargetNode& node, api::ObjectBatch batch, asio::any_io_executor executor)
+  BatchRun(TargetNode& node, api::ObjectBatch batch, const asio::any_io_executor& executor)
       : node_(node),
         batch_(std::move(batch)),
         map_version_(node.view.state()->map.version),
         until_(node.clock.boot_time() + kBeginDeletesFor),
-        lines_(std::move(executor), [this] { return line(); }),
+        lines_(executor, [this] { return line(); }),
         stop_(lines_.stop().get_token()) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
@@ -122,6 +122,7 @@ std::vector<BatchRun::Queue> BatchRun::queues() const {
       queue.workers = static_cast<std::size_t>(std::max<std::int64_t>(batch_.how.workers, 1));
   }
   std::vector<Queue> out;
+  out.reserve(by_drive.size());
   for (auto& [drive, queue] : by_drive) out.push_back(std::move(queue));
   return out;
 }

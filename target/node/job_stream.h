@@ -28,8 +28,8 @@ namespace tarn::target {
 class JobLines {
  public:
   /// `line`: how far the job is, without line feed.
-  JobLines(asio::any_io_executor executor, std::function<std::string()> line)
-      : wake_(std::move(executor)), line_(std::move(line)) {}
+  JobLines(const asio::any_io_executor& executor, std::function<std::string()> line)
+      : wake_(executor), line_(std::move(line)) {}
 
   [[nodiscard]] std::stop_source stop() const { return stop_; }
   /// The job has ended: one line more, and send() returns.

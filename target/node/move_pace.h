@@ -24,9 +24,9 @@ struct Pace {
   /// cancelled when it was told to stop, conflict when another walk takes over.
   [[nodiscard]] Status go_on() const;
   /// Waits until `bytes` may pass. Errors as go_on().
-  Task<Status> pass(std::uint64_t bytes) const;
+  [[nodiscard]] Task<Status> pass(std::uint64_t bytes) const;
   /// Returns when go_on() fails, with its error.
-  Task<Status> until_ended() const;
+  [[nodiscard]] Task<Status> until_ended() const;
 };
 
 /// How long work that wants to move `bytes` now waits before it asks again; zero: they may pass and

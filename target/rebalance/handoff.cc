@@ -30,8 +30,8 @@ bool may_move(const TargetNode& node) {
 class OneWalk {
  public:
   OneWalk(TargetNode& node, std::shared_ptr<const cluster::Ownership> map,
-          asio::any_io_executor executor)
-      : node_(node), map_(std::move(map)), wake_(std::move(executor)) {}
+          const asio::any_io_executor& executor)
+      : node_(node), map_(std::move(map)), wake_(executor) {}
 
   Task<Status> run() {
     const Status done = co_await rebalance_walk(node_, map_, progress_, stop_.get_token());

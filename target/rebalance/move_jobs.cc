@@ -18,10 +18,10 @@ constexpr std::size_t kMoveJobsOrderBytesMax = 4U << 10U;
 class MoveJob {
  public:
   using Work = std::function<Task<Status>(api::MoveProgress&, std::stop_token)>;
-  MoveJob(std::string id, Work work, asio::any_io_executor executor)
+  MoveJob(std::string id, Work work, const asio::any_io_executor& executor)
       : id_(std::move(id)),
         work_(std::move(work)),
-        lines_(std::move(executor), [this] { return json(progress_).dump(); }) {}
+        lines_(executor, [this] { return json(progress_).dump(); }) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
 

@@ -104,6 +104,7 @@ Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& re
                             WorkFile& file, Digests& digests) {
   CO_TRY_OK(check_memory());
   std::uint64_t left = record.file_bytes();
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (left == 0) co_return std::size_t{0};
     std::array<char, 4> checksum{};

@@ -81,6 +81,7 @@ Task<Status> MoveWalk::count() {
   progress_.left_names = progress_.left_bytes = 0;
   std::vector<Task<Status>> counts;
   const auto drives = node_.store.drives();  // they stay while they are walked over
+  counts.reserve(drives.size());
   for (const auto& drive : drives) counts.push_back(count_drive(*drive));
   const auto all = co_await gather(std::move(counts));
   co_return summary_of(all);
@@ -104,6 +105,7 @@ Task<Status> MoveWalk::move() {
   ended_ = false;
   std::vector<Task<Status>> moves;
   const auto drives = node_.store.drives();  // they stay while they are walked over
+  moves.reserve(drives.size());
   for (const auto& drive : drives) moves.push_back(move_drive(*drive));
   const auto all = co_await gather(std::move(moves));
   co_return summary_of(all);

@@ -48,6 +48,7 @@ Task<Result<bool>> copy_piece(Drive& from, const PieceKey& key, WorkFile& to, co
   Digests digests;
   {
     BlockReader blocks(*piece, TurnFor::background);
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
       const std::uint64_t left = piece->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace.pass(std::min(kBlockBytes, left)));

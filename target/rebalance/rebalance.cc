@@ -100,6 +100,7 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
       (first_round_ || (!owner.empty() && id != owner) ? others : ours)[id].push_back(&entry);
   }
   std::vector<Task<Status>> offers;
+  offers.reserve(ours.size() + others.size());
   for (auto& [id, theirs] : ours) offers.push_back(offer_ours(id, std::move(theirs)));
   for (auto& [id, theirs] : others) offers.push_back(ask_for_others(id, std::move(theirs)));
   const auto all = co_await gather(std::move(offers));

@@ -59,6 +59,7 @@ ResilverStep step_of(const ObjectStore& store, const std::vector<Located>& found
         drives.begin());
   };
   std::vector<Placed> all;
+  all.reserve(found.size());
   for (const Located& each : found) all.push_back({number(*each.drive), each.record.generation});
   return resilver_step(all, number(drive), number(home));
 }
@@ -117,6 +118,7 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
   file->write_in_background();
   {
     BlockReader blocks(*object, TurnFor::background);
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
       const std::uint64_t left = object->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace_.pass(std::min(kBlockBytes, left)));

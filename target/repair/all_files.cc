@@ -10,7 +10,7 @@ Task<Status> objects(Drive& drive, const cluster::BucketRecord& bucket, const Fi
   for (bool more = true; more;) {
     std::size_t seen = 0;
     more = false;
-    const auto each = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
+    const auto each = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
       after = std::string(name);
       if (record.kind == io::ObjectRecord::Kind::object) visit(bucket, record);
       more = ++seen == kAllFilesAtOnce;

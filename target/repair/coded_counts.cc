@@ -47,6 +47,7 @@ Together together(const CodedObject& object) {
 
 std::uint64_t nodes_to_spare(const Together& pieces, std::uint64_t left) {
   std::vector<std::uint64_t> each;
+  each.reserve(pieces.homes.size());
   for (const auto& [home, count] : pieces.homes) each.push_back(count);
   return losses_borne(std::move(each), left);
 }

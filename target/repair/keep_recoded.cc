@@ -142,13 +142,13 @@ RecodeCounts::Coding coding_now(const TargetNode& node, BucketId bucket) {
 /// A bucket's job here.
 class RecodeJob {
  public:
-  RecodeJob(TargetNode& node, BucketId bucket, bool changed, asio::any_io_executor executor)
+  RecodeJob(TargetNode& node, BucketId bucket, bool changed, const asio::any_io_executor& executor)
       : node_(node),
         bucket_(bucket),
         coding_(coding_now(node, bucket)),
         begun_(changed ? RecodeCounts::Count() : node.recoded.of(bucket, coding_)),
         timer_(executor),
-        lines_(std::move(executor), [this] { return line(); }) {}
+        lines_(executor, [this] { return line(); }) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
 

@@ -59,10 +59,10 @@ json scrub_job_json_of(const ScrubState& its, std::int64_t now_ns,
 /// A target's part of a scrub that is asked for.
 class ScrubJob {
  public:
-  ScrubJob(TargetNode& node, std::string id, asio::any_io_executor executor)
+  ScrubJob(TargetNode& node, std::string id, const asio::any_io_executor& executor)
       : node_(node),
         id_(std::move(id)),
-        lines_(std::move(executor), [this] { return json(progress_).dump(); }) {}
+        lines_(executor, [this] { return json(progress_).dump(); }) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
 

@@ -88,6 +88,7 @@ Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation gen
   if (!SAFETY("safety.copies_room")) co_return Status();
   const std::string path = copy_room_path_of(name, generation, size);
   std::vector<Task<Status>> calls;
+  calls.reserve(homes.size());
   for (std::string& id : homes) calls.push_back(copy_room_ask(node, path, std::move(id)));
   const auto said = co_await gather(std::move(calls));
   for (const Status& each : said) CO_TRY_OK(each);

@@ -362,6 +362,7 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
     if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, marked, lacking));
+    gifts.reserve(lacking.size());
     for (const std::string& id : lacking) gifts.push_back(give_while_home(node, marked, name, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
@@ -519,6 +520,7 @@ namespace {
 
 /// True if all homes have what is here: what was opened, or else what is here instead.
 Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
+  // NOLINTNEXTLINE(bugprone-standalone-empty): co_return uses it
   if (object != nullptr) co_return pending_by(object->record()).empty();
   if (!SAFETY("safety.absence_settled")) co_return true;
   CO_TRY(const auto found, co_await find_here(node, name));

@@ -88,7 +88,7 @@ class Sweep {
     page.found.clear();
     page.more = false;
     std::size_t looked = 0;
-    const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
+    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
       page.more = looked == kTombstonesLookAtOnce;
       if (page.more) return {.stop = true, .skip_to = {}};
       ++looked;

@@ -182,6 +182,7 @@ Task<Result<api::MergedPage>> list_page(ObjectStore& store, ListPlan plan, std::
   api::ListMerge merge(drives.size(), limit, after);
   for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
     std::vector<Task<Result<api::PackedPage>>> walks;
+    walks.reserve(wanting.size());
     for (const std::size_t i : wanting)
       walks.push_back(pack_drive(*drives[i], plan, merge.after(i), merge.batch()));
     auto pages = co_await gather(std::move(walks));

@@ -77,6 +77,7 @@ Task<Result<Stored>> put_through(TargetNode& node, http::Request& request,
   CO_TRY(auto early, co_await node.upstream_writes->begin(wanted, *file,
                                                           head.content_length.value_or(0), custom));
   Digests digests;
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives gather()
   const auto receive = [&]() -> Task<Status> {
     const auto tell = [&](std::uint64_t bytes) {
       if (early) early->written(bytes);

@@ -148,6 +148,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
     out.views.push_back(view);
   }
   std::vector<Task<Result<std::optional<io::ObjectRecord>>>> questions;
+  questions.reserve(out.drives.size());
   for (std::size_t i = 0; i < out.drives.size(); ++i)
     questions.push_back(
         mirror_ask(out.views[i].standing == Standing::away ? nullptr : out.drives[i], name));

@@ -71,7 +71,7 @@ class Mirror {
   void report_bad(const ObjectName& name, const Drive& drive);
   struct Bad {
     ObjectName name;
-    const Drive* drive;
+    const Drive* drive = nullptr;
   };
   [[nodiscard]] std::deque<Bad> take_bad();
 

@@ -137,6 +137,7 @@ Task<std::vector<std::unique_ptr<WorkFile>>> Mirror::make_copies(
 /// very version.
 Task<Status> Mirror::prepare_all(std::vector<Prepared>& copies) {
   std::vector<Task<Status>> steps;
+  steps.reserve(copies.size());
   for (Prepared& copy : copies)
     steps.push_back(prepare_one(copy.drive, copy.file, &copy.publication));
   const auto done = co_await gather(std::move(steps));
@@ -161,6 +162,7 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
   const auto gate = co_await committing_.acquire(name.key());
   const OpenObjects::Change change(store_.open_, name.bucket, name.object);
   std::vector<Task<Status>> steps;
+  steps.reserve(copies.size());
   for (Prepared& copy : copies)
     steps.push_back(commit_one(copy.drive, copy.file, &copy.publication));
   // Every copy is durable: from here on the new version counts, whatever is left out. A start

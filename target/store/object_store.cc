@@ -37,6 +37,7 @@ std::vector<DrivePlace> places_at(const std::vector<std::string>& paths,
         sizes[place.path] = place.bytes;
   std::vector<DrivePlace> out;
   sizes.merge(known);
+  out.reserve(paths.size());
   for (const std::string& path : paths) out.push_back({path, sizes[path]});
   return out;
 }
@@ -54,6 +55,7 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
     std::map<std::string, EvictedBuckets> evicted, const std::vector<DrivePlace>& before) {
   auto set = std::make_shared<DriveSet>();
   std::vector<std::string> paths;
+  paths.reserve(drives.size() + missing.size());
   for (const auto& drive : drives) paths.push_back(drive->path());
   for (const auto& [path, why] : missing) paths.push_back(path);
   set->places = places_at(paths, drives, before);
@@ -93,6 +95,7 @@ bool ObjectStore::may_be_asked(const Drive& drive) const {
 std::vector<ObjectStore::Placed> ObjectStore::placed_drives() const {
   const auto set = set_.get();
   std::vector<Placed> out;
+  out.reserve(set->candidates.size());
   for (std::size_t i = 0; i < set->candidates.size(); ++i)
     out.push_back({set->candidates[i], i < set->drives.size() ? set->drives[i] : nullptr});
   return out;

@@ -111,6 +111,7 @@ Task<DriveView> PiecesHere::view(Drive& drive, const PieceKey& key, const Wish& 
 std::vector<std::shared_ptr<Drive>> PiecesHere::in_order(const std::string& uname) const {
   const auto placed = store_.placed_drives();
   std::vector<cluster::Candidate> candidates;
+  candidates.reserve(placed.size());
   for (const auto& each : placed) candidates.push_back(each.candidate);
   std::vector<std::shared_ptr<Drive>> out;
   for (const std::size_t i : cluster::placement_order(candidates, cluster::placement_digest(uname)))

@@ -172,8 +172,9 @@ Task<Result<std::size_t>> UpstreamBody::read_some(std::span<std::byte> into) {
 Task<void> UpstreamBody::fetch_parts() {
   co_await asio::this_coro::throw_if_cancelled(false);
   std::vector<Task<void>> lanes;
-  for (std::uint64_t lane = 0; lane < std::min(parts_, kPartsAtOnce); ++lane)
-    lanes.push_back(fetch_lane(lane));
+  const std::uint64_t count = std::min(parts_, kPartsAtOnce);
+  lanes.reserve(count);
+  for (std::uint64_t lane = 0; lane < count; ++lane) lanes.push_back(fetch_lane(lane));
   co_await gather(std::move(lanes));
   EventListener listener(progress_, co_await asio::this_coro::executor);
   while (!is_cancelled(co_await asio::this_coro::cancellation_state))

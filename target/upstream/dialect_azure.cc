@@ -91,7 +91,8 @@ Result<std::string> tag_in_answer(const UpstreamServer& server, const http::Clie
 
 /// In lists entity tags have no quotes.
 std::string quoted(std::string tag) {
-  return tag.empty() || tag.starts_with('"') ? tag : "\"" + tag + "\"";
+  if (tag.empty() || tag.starts_with('"')) return tag;
+  return "\"" + tag + "\"";
 }
 
 }  // namespace

@@ -32,13 +32,13 @@ constexpr std::size_t kWhyBytesMax = 500;
 class DownloadRun {
  public:
   DownloadRun(TargetNode& node, Upstream& upstream, DownloadCounts& counts,
-              api::DownloadBatch batch, asio::any_io_executor executor)
+              api::DownloadBatch batch, const asio::any_io_executor& executor)
       : node_(node),
         upstream_(upstream),
         counts_(counts),
         batch_(std::move(batch)),
         map_version_(node.view.state()->map.version),
-        lines_(std::move(executor), [this] { return line(); }),
+        lines_(executor, [this] { return line(); }),
         stop_(lines_.stop().get_token()) {
     rate_.set(batch_.bytes_per_second);
   }

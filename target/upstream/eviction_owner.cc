@@ -139,6 +139,7 @@ Task<Status> answer_last_reads(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument, "names of objects: {}", problem.what());
   }
   std::vector<std::uint32_t> last;
+  last.reserve(names.size());
   for (const std::string& name : names)
     last.push_back(co_await last_read_here(node, name_in(asked.bucket, name)));
   co_return co_await request.exchange.respond(http::Response(200, kMessagePack, packed(last)));
@@ -178,6 +179,7 @@ Task<void> ask_last_reads_of(TargetNode& node, const cluster::BucketRecord& buck
   for (Evictable* file : files) file->last_read = 0;
   if (!node.view.state()->live.contains(owner)) co_return;
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const Evictable* file : files) names.push_back(file->name);
   json question{{"bucket", raw(bucket.id)}, {"names", std::move(names)}};
   const auto answer =

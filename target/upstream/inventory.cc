@@ -61,11 +61,12 @@ Result<Order> inventory_order_in(const std::string& body) {
 /// Makes one inventory. All of it runs on the loop of its request.
 class InventoryRun {
  public:
-  InventoryRun(TargetNode& node, Upstream& upstream, Order order, asio::any_io_executor executor)
+  InventoryRun(TargetNode& node, Upstream& upstream, Order order,
+               const asio::any_io_executor& executor)
       : node_(node),
         upstream_(upstream),
         order_(std::move(order)),
-        lines_(std::move(executor), [this] { return json(progress_).dump(); }),
+        lines_(executor, [this] { return json(progress_).dump(); }),
         stop_(lines_.stop().get_token()) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
