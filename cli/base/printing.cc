@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -24,8 +25,7 @@ std::string readable_size(std::uint64_t bytes) {
 
 std::string readable_seconds(const nlohmann::ordered_json& seconds) {
   if (!seconds.is_number()) return "-";
-  return duration_text(
-      std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
+  return duration_text(std::chrono::seconds(std::llround(seconds.get<double>())));
 }
 
 void print_json(const nlohmann::ordered_json& value) {

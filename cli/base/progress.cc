@@ -47,7 +47,7 @@ std::string clipped(std::string text, std::size_t columns) {
 }  // namespace
 
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(std::clamp(seconds, 0.0, 3.6e8) + 0.5);
+  const auto whole = static_cast<std::uint64_t>(std::llround(std::clamp(seconds, 0.0, 3.6e8)));
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }

@@ -94,6 +94,7 @@ void Session::run_to_end(Task<void> task) {
 void Session::run_workers(std::size_t count, const std::function<Task<void>(std::size_t)>& worker) {
   http::Loops loops(count);
   std::vector<std::future<void>> running;
+  running.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     running.push_back(asio::co_spawn(loops.at(i).executor(), worker(i), asio::use_future));
   for (auto& each : running) each.wait();

@@ -115,7 +115,7 @@ void add_leaves(Table& table, const std::string& path, const ordered_json& value
     return;
   }
   for (const auto& [key, below] : value.items())
-    add_leaves(table, path.empty() ? key : path + "." + key, below);
+    add_leaves(table, path.empty() ? key : fmt::format("{}.{}", path, key), below);
 }
 
 Exit bucket_show(Session& session, const std::string& name, bool json) {

@@ -15,7 +15,7 @@ void add_jobs_option(CLI::App* command, unsigned& jobs) {
 }
 
 void CommandLine::on_session(CLI::App* command, const std::string& name,
-                             std::function<Exit(Session&)> run_command) const {
+                             const std::function<Exit(Session&)>& run_command) const {
   command->callback([&its_options = options, &its_chosen = chosen, name, run_command] {
     its_chosen = [&its_options, name, run_command] {
       const auto session = Session::open(its_options);

@@ -20,7 +20,7 @@ struct CommandLine {
 
   /// A command that needs the cluster. Errors of `run` are printed under the name `command`.
   void on_session(CLI::App* command, const std::string& name,
-                  std::function<Exit(Session&)> run) const;
+                  const std::function<Exit(Session&)>& run) const;
 };
 
 /// `-j N`: how many transfers run at a time, within the bounds of batch.h.

@@ -25,7 +25,7 @@ void config_collect(const std::string& path, const ordered_json& value, ordered_
     return;
   }
   for (const auto& [key, below] : value.items())
-    config_collect(path.empty() ? key : path + "." + key, below, flat);
+    config_collect(path.empty() ? key : fmt::format("{}.{}", path, key), below, flat);
 }
 
 bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {

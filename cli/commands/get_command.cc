@@ -87,6 +87,7 @@ Task<Result<ItemDone>> get_if_missing(Session& session, const Place& place, std:
 Exit get_many(Session& session, const std::vector<Place>& places, const std::string& directory,
               const GetArguments& arguments, const GlobalOptions& options) {
   std::vector<std::string> names;
+  names.reserve(places.size());
   for (const Place& place : places) names.push_back(base_name(place.object));
   if (const Status distinct = check_distinct(names, directory); !distinct)
     return complain("get", distinct.error());

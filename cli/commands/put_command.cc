@@ -78,6 +78,7 @@ Result<std::vector<Item>> plan_files(const PutArguments& arguments, bool literal
   }
   TRY(const auto places, destinations(names, where, literal));
   std::vector<Item> items;
+  items.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i)
     items.push_back({files[i], files[i], places[i], put_size_of(files[i])});
   return items;

@@ -29,7 +29,7 @@ class ExportFilesCopy {
     return out_ < 0 ? Status() : write_all(out_, piece, "the copy of " + file_.path);
   }
   /// Checks the bytes against what `file` promises.
-  Status check() const {
+  [[nodiscard]] Status check() const {
     if (size_ != file_.size)
       return fail(Errc::corrupt, "{} has {} bytes, its object {}", file_.path, size_, file_.size);
     if (hash_.digest() != file_.xxh64)

@@ -25,7 +25,8 @@ class ExportDirectory {
   Status sync();
 
  private:
-  Result<UniqueFd> make_directories(const std::string& folder, const std::string& name) const;
+  [[nodiscard]] Result<UniqueFd> make_directories(const std::string& folder,
+                                                  const std::string& name) const;
 
   std::string path_;
   UniqueFd root_;

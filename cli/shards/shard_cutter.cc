@@ -80,10 +80,10 @@ void ShardCutter::release_first() {
   held_bytes_ -= sample.bytes;
   held_members_ -= sample.members;
   remember(xxh64(sample.key));
-  place(std::move(sample));
+  place(sample);
 }
 
-void ShardCutter::place(Sample sample) {
+void ShardCutter::place(const Sample& sample) {
   const std::uint64_t end = ShardPlan::end_marker().size();
   const bool full =
       open_.bytes + sample.bytes + end > limits_.shard_bytes_max ||

@@ -79,7 +79,7 @@ class ShardCutter {
   };
 
   void release_first();
-  void place(Sample sample);
+  void place(const Sample& sample);
   void close_shard();
   void remember(std::uint64_t digest);
 

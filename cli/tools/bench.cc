@@ -73,6 +73,7 @@ Result<std::vector<DriveRate>> read_drives(const std::vector<std::vector<BenchFi
                                            double& seconds) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::future<Result<DriveRate>>> reading;
+  reading.reserve(drives.size());
   for (const auto& files : drives)
     reading.push_back(std::async(std::launch::async, [&files] { return read_in_sequence(files); }));
   std::vector<DriveRate> out;

@@ -88,7 +88,7 @@ Result<bool> Sink::restart() {
 
 std::string Sink::keep() {
   if (!file_ || !written_) return {};
-  const std::string name = file_->keep();
+  std::string name = file_->keep();
   if (name.empty()) return name;
   return std::filesystem::path(directory_path_) / name;
 }

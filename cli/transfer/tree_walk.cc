@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <dirent.h>
+#include <fmt/format.h>
 
 namespace tarn::cli {
 namespace {
@@ -22,7 +23,8 @@ class Walk {
     if (!entries) return problem(entries.error());
     above_.push_back(identity);
     for (const std::string& entry : *entries)
-      look(path + "/" + entry, name.empty() ? entry : name + "/" + entry);
+      look(fmt::format("{}/{}", path, entry),
+           name.empty() ? entry : fmt::format("{}/{}", name, entry));
     above_.pop_back();
   }
   Tree take() { return std::move(tree_); }

@@ -81,15 +81,24 @@ Task<void> keep_redundancy(const Services& services, RedundancyBoard& board,
   }
 }
 
+namespace {
+
+Task<Status> send_metrics(const Services& services, const RedundancyBoard& board,
+                          http::Request& request) {
+  std::string text = services.node.metrics.text();
+  const auto state = services.view.state();
+  if (leads(services, *state))
+    text += prometheus::TextSerializer().Serialize(
+        board.gauges(*state, services.clock.boot_time(), services.clock.wall_time()));
+  co_return co_await request.exchange.respond(
+      http::Response(200, obs::Metrics::kContentType, std::move(text)));
+}
+
+}  // namespace
+
 http::Route metrics_route(const Services& services, const RedundancyBoard& board) {
-  auto answer = [&services, &board](http::Request& request) -> Task<Status> {
-    std::string text = services.node.metrics.text();
-    const auto state = services.view.state();
-    if (leads(services, *state))
-      text += prometheus::TextSerializer().Serialize(
-          board.gauges(*state, services.clock.boot_time(), services.clock.wall_time()));
-    co_return co_await request.exchange.respond(
-        http::Response(200, obs::Metrics::kContentType, std::move(text)));
+  auto answer = [&services, &board](http::Request& request) {
+    return send_metrics(services, board, request);
   };
   return {"GET HEAD", "/metrics", "metrics in Prometheus' text format", std::move(answer)};
 }

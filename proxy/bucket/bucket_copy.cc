@@ -89,7 +89,7 @@ Task<Result<std::shared_ptr<const cluster::ClusterState>>> newest_state(const Se
 }
 
 /// Keeps a job of `kind` from and to these buckets from starting beside one that runs.
-Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
+Jobs::Refusal refusal(const std::string& kind, const api::Bucket& from, const api::Bucket& to) {
   return [=](const Job& job) -> std::string {
     if (job.kind != kCopy) return "";
     const bool same = job.bucket == from && job.to == to;

@@ -74,6 +74,7 @@ Task<Result<std::vector<std::string>>> objects_of(const Services& services,
   request.fields = {.size = false};
   CO_TRY(const api::MergedPage page, co_await list_entries(services, store, request));
   std::vector<std::string> out;
+  out.reserve(page.entries.size());
   for (const api::PackedEntry& each : page.entries) out.emplace_back(each.name);
   co_return out;
 }

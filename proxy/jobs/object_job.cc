@@ -229,6 +229,7 @@ std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& 
     (goes ? shares[owner] : left_).push_back(std::move(item));
   }
   std::vector<Share> out;
+  out.reserve(shares.size());
   for (auto& [target, names] : shares) {
     TARN_CHECK(names.size() <= api::ObjectBatch::kNamesMax);
     to_go -= names.size();

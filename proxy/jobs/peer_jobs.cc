@@ -57,6 +57,7 @@ Task<void> ask_drivers(const Services& services, std::vector<Job>& jobs) {
         state->live.contains(job.driver.proxy) && state->map.find(job.driver.proxy) != nullptr)
       drivers.insert(job.driver.proxy);
   std::vector<Task<Result<Driven>>> calls;
+  calls.reserve(drivers.size());
   for (const std::string& id : drivers)
     calls.push_back(peer_jobs_ask(services, *state->map.find(id)));
   const auto answers = co_await gather(std::move(calls));

@@ -124,6 +124,7 @@ Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
       all_home_ = all_home_ && has_moved(id);
   }
   std::vector<Task<Report>> calls;
+  calls.reserve(targets.size());
   for (const cluster::Node* target : targets)
     calls.push_back(rebalance_job_ask(services_, *target));
   const auto reports = co_await gather(std::move(calls));

@@ -159,6 +159,7 @@ Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
                      kTargetWorkLineBytesMax);
     for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       CO_TRY(const bool done, take_line(text.substr(0, end)));
+      // NOLINTNEXTLINE(bugprone-standalone-empty): co_return uses it
       if (done) co_return problem_.empty();
       text.erase(0, end + 1);
     }

@@ -125,7 +125,7 @@ Task<Status> serve(MetaStore& store, Call call, http::Request& request) {
 /// One open watch: a coroutine that fills `pending` from the store, and one that writes it out.
 class WatchStream {
  public:
-  WatchStream(MetaStore& store, http::Exchange& exchange, asio::any_io_executor executor)
+  WatchStream(MetaStore& store, http::Exchange& exchange, const asio::any_io_executor& executor)
       : store_(store), exchange_(exchange), wake_(executor) {}
 
   Task<Status> run(gateway::WatchRequest request, Revision now) {
@@ -144,7 +144,7 @@ class WatchStream {
   Task<Status> fill(gateway::WatchRequest request) {
     co_await asio::this_coro::throw_if_cancelled(false);
     bool overflow = false;
-    const auto sink = [this, &overflow](WatchBatch batch) {
+    const auto sink = [this, &overflow](const WatchBatch& batch) {
       pending_ += gateway::encode_watch_batch(batch);
       last_ = batch.revision;
       wake_.cancel();
