@@ -220,6 +220,7 @@ Task<void> counts_exactly(Subject& s) {
   };
   auto executor = co_await asio::this_coro::executor;
   std::vector<decltype(asio::co_spawn(executor, writer(s.store, key), asio::deferred))> all;
+  all.reserve(kWriters);
   for (int i = 0; i < kWriters; ++i)
     all.push_back(asio::co_spawn(executor, writer(s.store, key), asio::deferred));
   auto [order, failures] = co_await asio::experimental::make_parallel_group(std::move(all))
@@ -321,7 +322,7 @@ Task<void> watches_see_leases_end(Subject& s) {
 }
 
 Task<void> watches_are_cancelled(Subject& s) {
-  const auto sink = [](WatchBatch) { return true; };
+  const auto sink = [](const WatchBatch&) { return true; };
   for (int i = 0; i < 3; ++i) co_await (s.store.watch(s.prefix, 0, sink) || sleep_for(50ms));
 }
 
@@ -346,7 +347,7 @@ Task<void> old_watches_resynchronise(Subject& s) {
   const Revision first = co_await put(s.store, s.prefix + "k", "1");
   const Revision last = co_await put(s.store, s.prefix + "k", "2");
   co_await s.compact(last);
-  const auto sink = [](WatchBatch) { return true; };
+  const auto sink = [](const WatchBatch&) { return true; };
   auto ended = co_await (s.store.watch(s.prefix, first, sink) || sleep_for(kGuard));
   want(ended.index() == 0, "a watch from a forgotten revision hangs");
   want_error(std::get<0>(ended), Errc::conflict, "a watch from a forgotten revision");

@@ -55,7 +55,7 @@ Outcome decode(std::string_view input, std::size_t piece, std::size_t room_bytes
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const Outcome whole = decode(input, size + 1, 64 * 1024);
+  const Outcome whole = decode(input, size + 1, 64UL * 1024);
   const Outcome pieces = decode(input, 1, 7);
   if (whole.done != pieces.done) std::abort();
   if (whole.done && whole.body != pieces.body) std::abort();

@@ -31,7 +31,7 @@ constexpr double kNames = 1e8;
 constexpr std::size_t kScaleProxies = 10;
 
 struct Scale {
-  std::uint64_t sampled;  ///< of kNames; a target's whole share is 100,000
+  std::uint64_t sampled = 0;  ///< of kNames; a target's whole share is 100,000
   bool good = true;
 };
 
@@ -50,6 +50,7 @@ Member member(std::size_t number, double weight = 1.0) {
 
 Ownership cluster_of(std::size_t targets, double every_third = 1.0) {
   std::vector<Member> members;
+  members.reserve(targets);
   for (std::size_t i = 0; i < targets; ++i)
     members.push_back(member(i, i % 3 == 0 ? every_third : 1.0));
   std::sort(members.begin(), members.end(),

@@ -29,7 +29,7 @@ void Store::stop_news(Place place) { stopped_[place] = newest(); }
 
 StatePtr Store::read(Place place) {
   if (stopped_[place]) return stopped_[place];
-  const StatePtr now = newest();
+  StatePtr now = newest();
   if (!world_.random.one_in(8)) return now;
   return states_[static_cast<std::size_t>(
       world_.random.up_to(static_cast<std::int64_t>(states_.size()) - 1))];

@@ -30,7 +30,7 @@ TEST_CASE("progress: a line says rate, percent and the time that is left", "[cli
 
 TEST_CASE("trees: links to files are files, other things are left out", "[cli][tree]") {
   const test::TemporaryDirectory temporary;
-  const fs::path top = temporary.path();
+  const fs::path& top = temporary.path();
   fs::create_directories(top / "a/b");
   std::ofstream(top / "a/b/x.bin") << "hello";
   std::ofstream(top / "y") << "yes";

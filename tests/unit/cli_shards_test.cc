@@ -18,7 +18,7 @@ namespace cli_shards_test {
 
 /// A header block of a member, as ustar has it.
 std::string header(const std::string& name, std::uint64_t size, char type = '0',
-                   const std::string& link = "", const char* magic = "ustar") {
+                   const std::string& link = "", std::string_view magic = "ustar") {
   std::string block(kTarBlock, '\0');
   name.copy(block.data(), 100);
   std::snprintf(block.data() + 100, 8, "%07o", 0644U);
@@ -26,8 +26,8 @@ std::string header(const std::string& name, std::uint64_t size, char type = '0',
   std::snprintf(block.data() + 136, 12, "%011o", 0U);
   block[156] = type;
   link.copy(block.data() + 157, 100);
-  std::strcpy(block.data() + 257, magic);
-  if (std::string_view(magic) == "ustar") std::memcpy(block.data() + 263, "00", 2);
+  magic.copy(block.data() + 257, magic.size());
+  if (magic == "ustar") std::memcpy(block.data() + 263, "00", 2);
   std::memset(block.data() + 148, ' ', 8);
   unsigned sum = 0;
   for (const char c : block) sum += static_cast<unsigned char>(c);
@@ -143,6 +143,7 @@ std::vector<std::string> names_in(const std::string& shard) {
   std::vector<std::string> names;
   const Read read = read_all(shard);
   CHECK(read.error.empty());
+  names.reserve(read.members.size());
   for (const TarMember& member : read.members) names.push_back(member.name);
   return names;
 }

@@ -103,7 +103,7 @@ TEST_CASE("control characters do not reach a terminal", "[cli]") {
 
 TEST_CASE("a scratch file has its name when it is published, and is gone otherwise", "[cli]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   {
     const auto file = ScratchFile::create(open_directory(directory), "x");
     REQUIRE(file.has_value());
@@ -125,7 +125,7 @@ TEST_CASE("a scratch file has its name when it is published, and is gone otherwi
 
 TEST_CASE("export writes below its directory only", "[cli][export]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   write_file(directory / "source", "hello");
   auto out = ExportDirectory::open(directory / "out");
   REQUIRE(out.has_value());
@@ -150,7 +150,7 @@ TEST_CASE("export writes below its directory only", "[cli][export]") {
 
 TEST_CASE("export publishes verified bytes only", "[cli][export]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   write_file(directory / "source", "hellO");
   auto out = ExportDirectory::open(directory / "out");
   REQUIRE(out.has_value());
@@ -185,7 +185,7 @@ TEST_CASE("the name of a part tells file and content, and fits a file system", "
 
 TEST_CASE("a part is written by one program at a time", "[cli][get]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   write_file(directory / "part", "hel");
   {
     auto first = ScratchFile::create_partial(open_directory(directory), "x", "part");
@@ -212,7 +212,7 @@ TEST_CASE("a part is written by one program at a time", "[cli][get]") {
 
 TEST_CASE("two that finish one file never show a short one", "[cli]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   constexpr int kTimes = 2000;
   const std::string body(4096, 'x');
   std::atomic<int> failed = 0;
@@ -243,7 +243,7 @@ TEST_CASE("two that finish one file never show a short one", "[cli]") {
 
 TEST_CASE("a partial file that cannot be opened is left alone", "[cli]") {
   const test::TemporaryDirectory temporary;
-  const fs::path directory = temporary.path();
+  const fs::path& directory = temporary.path();
   write_file(directory / "elsewhere", "precious");
   fs::create_symlink("elsewhere", directory / "link");
   fs::create_directory(directory / "folder");

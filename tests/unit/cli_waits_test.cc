@@ -28,8 +28,8 @@ TEST_CASE("waits: each reason is a line that says who, since when and until when
   const std::vector<std::string> wanted{
       "12 objects wait for t[tA], which has been down for 3m; it is out in 12m",
       "1 object waits for t[tB], which does not answer",
-      "2 objects wait for a drive of t[tC] that may be back; it is given up for lost after a "
-      "minute",
+      ("2 objects wait for a drive of t[tC] that may be back; it is given up for lost after a "
+       "minute"),
       "3 objects find no room at t[tD]: add drives, or free some space",
       "3 objects find no place: too few targets with a drive for each slice are up",
       "1 object has too few slices to be made again: tarn redundancy names lost objects",

@@ -523,14 +523,14 @@ void World::give_newer(int from, int to) {
   if (at(from).record.mark != kNobody || !at(from).record.there()) return;
   Message copy = message(What::give, from, to);
   copy.record = at(from).record;
-  send(std::move(copy));
+  send(copy);
 }
 
 void World::call(Op& op, Message message, std::uint64_t group) {
   Call next;
-  next.message = std::move(message);
+  next.message = message;
   next.group = group;
-  op.calls.push_back(std::move(next));
+  op.calls.push_back(next);
 }
 
 /// It arrives, and its answer too.

@@ -301,7 +301,7 @@ class World {
   bool handle_look(const Message& message, Call* call);
   void handle_ask(const Message& message);
   void handle_told(const Message& message);
-  void send(Message message) { late_.push_back(std::move(message)); }
+  void send(Message message) { late_.push_back(message); }
   void call(Op& op, Message message, std::uint64_t group = 0);
   void resolve(Op& op, Call& call);
   void arrive(Call& call);

@@ -98,7 +98,7 @@ void World::ask_some(int target) {
   ask.set = piece.set;
   ask.index = piece.index;
   ask.a = piece.a;
-  send(std::move(ask));
+  send(ask);
 }
 
 void World::fault() {

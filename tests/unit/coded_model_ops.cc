@@ -135,7 +135,7 @@ void World::plan_repair(Op& op) {
       seal.token = op.token[at_index(i)];
       seal.a = rules_.raise_a ? is.gen : is.written;
       seal.anew = true;
-      call(op, std::move(seal));
+      call(op, seal);
       op.to[at_index(i)] = kNobody;
     }
   }
@@ -167,7 +167,7 @@ void World::step_find(Op& op) {
     for (; asked != 0; asked &= asked - 1) {
       Message look = message(What::look, op.at, first_of(asked));
       look.as_it_is = op.task == Task::forward && rules_.forward_sees_marks;
-      call(op, std::move(look), g);
+      call(op, look, g);
     }
   }
 }
@@ -233,7 +233,7 @@ void World::decide(Op& op, const Record& newest) {
         drop.index = op.index;
         drop.a = std::max(newest.gen, op.a);
         if (newest.gen >= op.a) drop.a = newest.gen;
-        send(std::move(drop));
+        send(drop);
         return end(op);
       }
       break;
@@ -276,7 +276,7 @@ void World::step_seal(Op& op) {
     seal.index = i;
     seal.token = token;
     seal.a = rules_.raise_a ? op.g : op.made.written;
-    call(op, std::move(seal));
+    call(op, seal);
   }
 }
 
@@ -317,7 +317,7 @@ void World::step_sealed(Op& op) {
     drop.set = op.made.set;
     drop.index = i;
     drop.a = op.g;
-    send(std::move(drop));
+    send(drop);
   }
   end(op);
 }
@@ -333,7 +333,7 @@ void World::step_give(Op& op) {
     Message copy = message(What::give, op.at, first_of(lacking));
     copy.record = op.made;
     copy.record.mark = op.at;
-    call(op, std::move(copy));
+    call(op, copy);
   }
 }
 
@@ -377,7 +377,7 @@ void World::drop_former(Op& op) {
     drop.set = was.set;
     drop.index = i;
     drop.a = op.g;
-    send(std::move(drop));
+    send(drop);
   }
 }
 
@@ -392,7 +392,7 @@ void World::step_after(Op& op) {
   for (Mask rest = homes & ~bit(op.at); rest != 0; rest &= rest - 1) {
     Message told = message(What::told, op.at, first_of(rest));
     told.a = op.g;
-    send(std::move(told));
+    send(told);
   }
   if (rules_.drop_last) drop_former(op);
   if (op.task == Task::judge) {
@@ -400,7 +400,7 @@ void World::step_after(Op& op) {
     drop.set = op.set;
     drop.index = op.index;
     drop.a = op.g;
-    send(std::move(drop));
+    send(drop);
   }
   if (!rules_.seal_first && op.made.kind == Kind::coded) {
     op.phase = Phase::seal;
@@ -419,7 +419,7 @@ void World::step_ask_writer(Op& op) {
   if (writer == op.at) return is_quiescent(op.at) ? gave_up(op) : end(op);
   Message look = message(What::look, op.at, writer);
   look.as_it_is = true;
-  call(op, std::move(look));
+  call(op, look);
   op.phase = Phase::writer_said;
 }
 
@@ -459,7 +459,7 @@ void World::gave_up(Op& op) {
   copy.record = self.record;
   copy.record.mark = op.at;
   op.round = map_of(op.at).version;
-  call(op, std::move(copy));
+  call(op, copy);
   op.phase = Phase::handed_on;
 }
 
@@ -485,7 +485,7 @@ void World::step_give_ours(Op& op) {
     Message copy = message(What::give, op.at, first_of(rest));
     copy.record = op.base;
     copy.record.mark = op.at;
-    call(op, std::move(copy));
+    call(op, copy);
   }
   op.phase = Phase::gave_ours;
 }
@@ -502,7 +502,7 @@ void World::step_gave_ours(Op& op) {
     for (Mask rest = homes & ~bit(op.at); rest != 0; rest &= rest - 1) {
       Message told = message(What::told, op.at, first_of(rest));
       told.a = op.base.gen;
-      send(std::move(told));
+      send(told);
     }
   }
   end(op);

@@ -86,7 +86,7 @@ TEST_CASE("drive threads: what waits can be refused, what may not be refused wai
   threads.post([waited] { waited.wait(); });
   std::atomic<int> refused{0};
   std::atomic<int> done{0};
-  const auto count = [&] { threads.post([&] { ++done; }, [&](Error) { ++refused; }); };
+  const auto count = [&] { threads.post([&] { ++done; }, [&](const Error&) { ++refused; }); };
   const auto run = [&]() -> Task<Status> {
     co_return co_await threads.run([]() -> Status { return {}; });
   };

@@ -403,6 +403,7 @@ TEST_CASE("drives: a known one that cannot be opened is missing, any other an er
 TEST_CASE("drives: names are shared out by size, among equals as ever", "[target][identity]") {
   const auto weights = [](const std::vector<std::uint64_t>& sizes) {
     std::vector<DrivePlace> places;
+    places.reserve(sizes.size());
     for (const auto size : sizes) places.push_back({"/d" + std::to_string(places.size()), size});
     std::vector<double> out;
     for (const auto& candidate : drive_candidates(places)) out.push_back(candidate.weight);

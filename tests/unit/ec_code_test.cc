@@ -63,6 +63,7 @@ class Pieces {
     for (const std::size_t piece : (*recipe)->sources()) from.push_back(at(piece));
     std::vector<std::byte> made(step_ * lost.size());
     std::vector<std::byte*> to;
+    to.reserve(lost.size());
     for (std::size_t i = 0; i < lost.size(); ++i) to.push_back(&made[i * step_]);
     (*recipe)->run(from, to, bytes_);
     std::size_t i = 0;

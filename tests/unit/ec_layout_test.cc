@@ -87,7 +87,7 @@ TEST_CASE("ec: blocks lie one behind the other, the last as short as it can be",
   CHECK(one.blocks_bytes() == 64 + kFooterBytes);
 
   const std::uint64_t stripe = geometry.stripe_bytes();
-  CHECK(stripe == 8 * (65536 - 32));
+  CHECK(stripe == 8UL * (65536 - 32));
   const Layout two = layout_of(geometry, stripe + 300'000);
   CHECK(two.stripes() == 2);
   CHECK(two.block_offset(1) == kBlockBytes);

@@ -133,7 +133,7 @@ TEST_CASE("Embedded store: watches end with the store, or when told to", "[clust
   Store fixture(directory.path());
   const auto watching = [&] {
     return asio::co_spawn(fixture.run.executor(),
-                          fixture.store->watch("x", 0, [](WatchBatch) { return true; }),
+                          fixture.store->watch("x", 0, [](const WatchBatch&) { return true; }),
                           asio::use_future);
   };
   auto first = watching();

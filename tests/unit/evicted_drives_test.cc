@@ -32,6 +32,7 @@ struct Cache {
     bucket.name.provider = "aws";
     bucket.name.name = "b";
     std::vector<DrivePlace> places;
+    places.reserve(directories.size());
     for (const auto& directory : directories) places.push_back({directory.path().string(), 0});
     std::vector<std::unique_ptr<Drive>> drives;
     for (const auto& directory : directories) {

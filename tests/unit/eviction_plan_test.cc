@@ -119,7 +119,7 @@ TEST_CASE("eviction: the least recently used go, as many as are wanted", "[evict
     const auto gone = taken(all, goal, random);
     const std::uint64_t bytes = bytes_of(gone);
     CHECK(bytes >= goal.bytes);
-    CHECK(bytes < goal.bytes + 4096 * 1001);  // an object too much at most
+    CHECK(bytes < goal.bytes + 4096UL * 1001);  // an object too much at most
     std::uint64_t youngest = UINT32_MAX;
     for (const auto& each : gone) youngest = std::min<std::uint64_t>(youngest, each.age);
     // Objects that were kept are younger than all that went, to the precision of the bins.
@@ -134,6 +134,7 @@ TEST_CASE("eviction: the least recently used go, as many as are wanted", "[evict
 TEST_CASE("eviction: protected objects go last, and no more of them than must", "[eviction]") {
   std::mt19937_64 random(1);
   std::vector<EvictionCandidate> all;
+  all.reserve(200);
   for (std::uint32_t i = 0; i < 100; ++i) all.push_back({10'000 + i, 1000, false});
   for (std::uint32_t i = 0; i < 100; ++i) all.push_back({i, 1000, true});
   const auto count_of = [&](EvictionGoal goal) {

@@ -197,7 +197,7 @@ struct Gateway {
     client.close_idle();
     co_return;
   }
-  Result<http::ClientResponse> post(std::string path, std::string body,
+  Result<http::ClientResponse> post(const std::string& path, std::string body,
                                     const security::NodeAuth& as) {
     http::ClientRequest request;
     request.method = http::Method::post;
@@ -294,7 +294,7 @@ TEST_CASE("Gateway: a store that is away is unavailable, soon", "[cluster][gatew
   const auto took = fastest(3s, [&] {
     CHECK(run(nobody.range({"a", "", 0})).error().code == Errc::unavailable);
     CHECK(run(nobody.commit({})).error().code == Errc::unavailable);
-    CHECK(run(nobody.watch("a", 1, [](WatchBatch) { return true; })).error().code ==
+    CHECK(run(nobody.watch("a", 1, [](const WatchBatch&) { return true; })).error().code ==
           Errc::unavailable);
   });
   CHECK(took < 3s);
@@ -304,9 +304,9 @@ TEST_CASE("Gateway: a watch ends when the store ends its watches", "[cluster][ga
   const TemporaryDirectory directory;
   Gateway gateway(directory.path());
   REQUIRE(gateway.run(gateway.remote.range({"a", "", 0})));  // finds the endpoint that lives
-  auto watching = asio::co_spawn(gateway.run.executor(),
-                                 gateway.remote.watch("a", 1000, [](WatchBatch) { return true; }),
-                                 asio::use_future);
+  auto watching = asio::co_spawn(
+      gateway.run.executor(),
+      gateway.remote.watch("a", 1000, [](const WatchBatch&) { return true; }), asio::use_future);
   CHECK(watching.wait_for(200ms) == std::future_status::timeout);
   gateway.store->end_watches();
   REQUIRE(watching.wait_for(60s) == std::future_status::ready);
@@ -361,16 +361,16 @@ TEST_CASE("Gateway: a watch leaves an endpoint that is cut off", "[cluster][gate
   Silent silent;
   GatewayStore store(gateway.client, {silent.url(), gateway.server.url()}, gateway.signing());
   auto watching =
-      asio::co_spawn(gateway.run.executor(), store.watch("a", 2, [](WatchBatch) { return true; }),
-                     asio::use_future);
+      asio::co_spawn(gateway.run.executor(),
+                     store.watch("a", 2, [](const WatchBatch&) { return true; }), asio::use_future);
   CHECK(watching.wait_for(200ms) == std::future_status::timeout);
   REQUIRE(gateway.run(store.range({"a", "", 0})));  // finds the other one, after a while
   REQUIRE(watching.wait_for(60s) == std::future_status::ready);
   CHECK(watching.get().error().code == Errc::unavailable);
   // The next watch is where calls are answered.
-  auto next =
-      asio::co_spawn(gateway.run.executor(), store.watch("a", 2, [](WatchBatch) { return false; }),
-                     asio::use_future);
+  auto next = asio::co_spawn(gateway.run.executor(),
+                             store.watch("a", 2, [](const WatchBatch&) { return false; }),
+                             asio::use_future);
   Transaction put;
   put.puts.push_back({"a", "x", 0});
   REQUIRE(gateway.run(store.commit(put)));

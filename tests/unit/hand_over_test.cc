@@ -144,6 +144,7 @@ TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
 
 std::vector<TargetStatus> words(const std::vector<std::string>& ids, std::uint64_t version) {
   std::vector<TargetStatus> out;
+  out.reserve(ids.size());
   for (const std::string& id : ids) out.push_back({id, version, {}, version});
   return out;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 namespace house_rules_test {
 
@@ -56,7 +57,7 @@ const std::map<std::string, Rows> kRooms{
 
 std::string folder_of(const std::string& path) {
   const auto first = path.find('/');
-  const std::string top = path.substr(0, first);
+  std::string top = path.substr(0, first);
   if (top != "common") return top;
   return path.substr(0, path.find('/', first + 1));
 }
@@ -117,7 +118,7 @@ std::vector<std::string> wrong_includes(const Source& source) {
   std::vector<std::string> out;
   for (const std::string& included : includes_of(source))
     if (const std::string why = objection(source.path, included); !why.empty())
-      out.push_back(source.path + " includes " + included + ": " + why);
+      out.push_back(fmt::format("{} includes {}: {}", source.path, included, why));
   return out;
 }
 
@@ -183,7 +184,7 @@ TEST_CASE("house rules: each file lies in a room, and each room has a short page
     if (rooms == kRooms.end()) continue;
     INFO(source.path << ": put it into a room of " << rooms->first << "/README.md");
     CHECK(row_of(rooms->second, room_of(source.path)).has_value());
-    found.insert(rooms->first + "/" + room_of(source.path));
+    found.insert(fmt::format("{}/{}", rooms->first, room_of(source.path)));
   }
   for (const auto& [folder, rows] : kRooms)
     for (const auto& row : rows)

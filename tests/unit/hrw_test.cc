@@ -18,12 +18,14 @@ const std::vector<std::string> kMountpaths{"/srv/store/d1", "/srv/store/d2", "/s
 
 std::vector<Candidate> candidates(const std::vector<std::string>& names) {
   std::vector<Candidate> out;
+  out.reserve(names.size());
   for (const std::string& name : names) out.push_back({placement_digest(name), 1.0});
   return out;
 }
 
 std::vector<Candidate> numbered(int count) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) names.push_back("target" + std::to_string(1000 + i));
   return candidates(names);
 }
@@ -194,6 +196,7 @@ TEST_CASE("HRW: a target gets names in proportion to its weight", "[cluster][hrw
 
 TEST_CASE("HRW: the first few of an order are those of the whole", "[cluster][hrw]") {
   std::vector<Candidate> candidates;
+  candidates.reserve(40);
   for (std::uint64_t i = 0; i < 40; ++i)
     candidates.push_back({placement_mix(i), 1.0 + static_cast<double>(i % 3)});
   for (std::uint64_t name = 0; name < 50; ++name) {

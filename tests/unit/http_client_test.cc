@@ -576,7 +576,7 @@ TEST_CASE("client and server agree on long bodies both ways", "[http][client][se
     CO_TRY_OK(co_await write_text(stream, body));
     CO_TRY_OK(co_await stream.finish());
     CO_TRY(const ClientResponse answer, co_await stream.read_head());
-    CO_TRY(const std::string back, co_await read_rest(stream, 64 * 1024));
+    CO_TRY(const std::string back, co_await read_rest(stream, 64UL * 1024));
     co_return answer.status == 200 && back == body;
   };
   for (const std::size_t size : {0UL, 1UL, 65'536UL, 3'000'001UL}) {

@@ -35,7 +35,7 @@ struct OneIndex {
     batch.put_piece(key, piece_record(key, counter));
     REQUIRE(index->commit(std::move(batch)));
   }
-  std::vector<PieceKey> listed(BucketId bucket, std::optional<PieceKey> after = std::nullopt,
+  std::vector<PieceKey> listed(BucketId bucket, const std::optional<PieceKey>& after = std::nullopt,
                                std::size_t limit = 100) {
     std::vector<PieceKey> out;
     REQUIRE(index->list_pieces(bucket, after, [&](const PieceKey& key, const io::ObjectRecord&) {
@@ -133,7 +133,7 @@ TEST_CASE("index: a record under a key of the other kind is corrupt", "[target][
   CHECK(f.index->find(kBucket, "x").error().code == Errc::corrupt);
   CHECK(f.index->find_piece(key).error().code == Errc::corrupt);
   CHECK(f.index->find_piece({kBucket, "y", 1, 1}).error().code == Errc::corrupt);
-  CHECK_FALSE(f.index->list(kBucket, "", "", [](auto, auto) { return Index::Step{}; }));
+  CHECK_FALSE(f.index->list(kBucket, "", "", [](auto, const auto&) { return Index::Step{}; }));
   CHECK_FALSE(f.index->scan([](auto, auto, const auto&) {}));
   CHECK_FALSE(f.index->scan_pieces([](const auto&, const auto&) { return true; }));
 }

@@ -106,6 +106,7 @@ TEST_CASE("job states: how it ended is told, and its parts end with it", "[proxy
 TEST_CASE("kept jobs: the newest, not too many of one kind, not too large, not too old",
           "[proxy][jobs]") {
   std::vector<EndedJob> ended;
+  ended.reserve(10);
   for (int i = 0; i < 10; ++i)
     ended.push_back({fmt::format("a{}", i), i % 2 == 0 ? "x" : "y", 100 + i, 10});
   const auto forget = [&](KeptJobs kept, std::int64_t now = 200) {
@@ -208,7 +209,7 @@ struct Fixture {
   std::unique_ptr<TestProxy> proxy(const std::string& id, std::uint64_t incarnation = 1) {
     auto slot = std::make_shared<Jobs*>(nullptr);
     auto made = std::make_unique<TestProxy>(
-        id, *store, run, [this, slot](Job job) { return wait_for(gate, **slot, job.id); },
+        id, *store, run, [this, slot](const Job& job) { return wait_for(gate, **slot, job.id); },
         incarnation);
     *slot = &*made->jobs;
     return made;
@@ -241,11 +242,13 @@ TEST_CASE("jobs: of two that exclude each other one begins, at whatever proxies"
   const auto two = all.proxy("p2");
   const auto refuse = [](const Job& running) { return "there is " + running.id; };
   std::vector<std::future<Result<std::string>>> starts;
+  starts.reserve(10);
   for (int i = 0; i < 10; ++i)
     starts.push_back(asio::co_spawn(all.run.executor(),
                                     (i % 2 == 0 ? one : two)->jobs->start(a_job(), refuse),
                                     asio::use_future));
   std::vector<Result<std::string>> ends;
+  ends.reserve(starts.size());
   for (auto& start : starts) ends.push_back(start.get());
   const auto good = std::count_if(ends.begin(), ends.end(), [](const auto& end) { return !!end; });
   CHECK(good == 1);

@@ -46,7 +46,7 @@ struct TwoDrives {
   void put(std::size_t drive, std::string name, std::uint64_t version = 1) {
     REQUIRE(run(put_task(drive, std::move(name), version)));
   }
-  void remove(std::size_t drive, std::string name) {
+  void remove(std::size_t drive, const std::string& name) {
     io::ObjectRecord tombstone;
     tombstone.kind = io::ObjectRecord::Kind::tombstone;
     tombstone.generation = {1, 1, ++counter};

@@ -52,6 +52,7 @@ Error error_of(const Smap& map, const MemberChange& wanted,
 std::optional<Ownership> step(const Ownership& map, const std::vector<std::string>& live,
                               std::uint64_t moved) {
   std::vector<TargetStatus> words;
+  words.reserve(live.size());
   for (const std::string& id : live) words.push_back({id, map.version, {}, moved});
   const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const auto next = next_step(*state_of(map, map.version, 10, words), absent, {});

@@ -29,6 +29,7 @@ std::shared_ptr<const cluster::Ownership> map_of(const std::vector<std::string>&
   cluster::Ownership map;
   map.version = version - 1;
   std::vector<cluster::Member> members;
+  members.reserve(owners.size());
   for (const std::string& id : owners)
     members.push_back({id, cluster::placement_digest(id), 1.0, 1, 0});
   return std::make_shared<const cluster::Ownership>(cluster::with_members(map, members));

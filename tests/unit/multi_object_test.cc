@@ -42,7 +42,7 @@ struct Sample {
              std::size_t width_of_last) {
     const auto number = [](std::size_t n, std::size_t width) {
       std::string out = std::to_string(n);
-      while (out.size() < width) out = "0" + out;
+      if (out.size() < width) out.insert(0, width - out.size(), '0');
       return out;
     };
     const std::string from = number(first, width_of_first);

@@ -51,7 +51,7 @@ TEST_CASE("recode: which objects are kept otherwise than their bucket wants") {
   struct Row {
     const api::BucketProps& props;
     io::ObjectRecord record;
-    bool otherwise;
+    bool otherwise = false;
   };
   const Row rows[] = {
       {never, object_of(5000), false},

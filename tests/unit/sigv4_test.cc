@@ -44,7 +44,7 @@ std::string suite_signature(std::string_view path, RequestToSign::Pairs query) {
   return text.substr(text.rfind('=') + 1);
 }
 
-Environment environment_of(std::map<std::string, std::string> variables) {
+Environment environment_of(const std::map<std::string, std::string>& variables) {
   return [variables](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     if (found == variables.end()) return std::nullopt;

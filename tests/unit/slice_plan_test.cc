@@ -27,6 +27,7 @@ bool all_take(const std::string&) { return true; }
 
 std::vector<std::string> ids_of(const std::vector<SlicePlace>& places) {
   std::vector<std::string> out;
+  out.reserve(places.size());
   for (const SlicePlace& place : places) out.push_back(place.id);
   return out;
 }

@@ -53,6 +53,7 @@ std::vector<Machine> any_machines(std::mt19937_64& random, std::size_t zones) {
   std::vector<Machine> out;
   const std::size_t count = random() % 14 + 1;
   const bool even = random() % 2 == 0;
+  out.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     out.push_back({"t" + std::to_string(random()), even ? 1 : static_cast<double>(random() % 4 + 1),
                    static_cast<std::uint32_t>(random() % 4 + 1),
@@ -75,6 +76,7 @@ std::map<std::string, int> in_zones(const NodeSet& set, const std::vector<std::s
 
 std::vector<std::string> zones_ids_of(const std::vector<SlicePlace>& places) {
   std::vector<std::string> out;
+  out.reserve(places.size());
   for (const SlicePlace& place : places) out.push_back(place.id);
   return out;
 }

@@ -21,7 +21,7 @@ class Counters {
  public:
   void add(const std::string& name) { ++values_[name]; }
 
-  std::string json() const {
+  [[nodiscard]] std::string json() const {
     std::string text = "{";
     for (const auto& [name, value] : values_) {
       text += (text.size() > 1 ? ", \"" : "\"") + name + "\": " + std::to_string(value);
@@ -56,11 +56,12 @@ class ControlSocket {
   bool listen(const char* path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (std::strlen(path) >= sizeof address.sun_path) {
+    const std::size_t length = std::strlen(path);
+    if (length >= sizeof address.sun_path) {
       errno = ENAMETOOLONG;
       return false;
     }
-    std::strcpy(address.sun_path, path);
+    std::memcpy(address.sun_path, path, length);
     listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return ::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
            ::listen(listener_, 8) == 0;
@@ -71,7 +72,7 @@ class ControlSocket {
   }
 
  private:
-  bool readable(int fd) const {
+  [[nodiscard]] bool readable(int fd) const {
     while (!stop_) {
       pollfd ready{fd, POLLIN, 0};
       if (::poll(&ready, 1, 50) > 0) {

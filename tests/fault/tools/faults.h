@@ -109,6 +109,7 @@ template <class AtEnd>
 int serve_fuse(std::vector<std::string> words, const char* mountpoint, const fuse_operations& ops,
                ControlSocket& control, const AtEnd& at_end) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size());
   for (auto& word : words) {
     pointers.push_back(word.data());
   }
