@@ -2,8 +2,9 @@
 
   tests/run                      the gate: packages, build, format, tidy, unit, integration, fault,
                                  quickstart
-  tests/run deep                 all of fault and integration with their bounds on time, sabotage, fuzz, each header alone
-  tests/run deep NAME...         parts of it: fault, integration, sabotage, fuzz, headers, or modules of tests (lease, test_lease)
+  tests/run deep                 all of fault and integration with their bounds on time, sabotage, fuzz, each header alone,
+                                 clang-tidy on all files
+  tests/run deep NAME...         parts of it: fault, integration, sabotage, fuzz, headers, tidy, or modules of tests (lease, test_lease)
   tests/run deep --since COMMIT  the modules that touch what has changed since
   tests/run all                  gate and deep
   tests/run format|tidy|unit|integration|fault|quickstart|sabotage|fuzz|headers  one suite, whole
@@ -38,8 +39,8 @@ GATE = [("format", ""), ("tidy", ""), ("unit", ""), ("integration", "gate"), ("f
 GATE_SEED = "1"
 # Fault before integration: some of its tests are stricter where nobody else has used the machine for a minute.
 # All of both, also what the gate has: there a deadline only guards against hanging, here it is the promise.
-DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", ""), ("headers", "")]
-ALL = [("format", ""), ("tidy", ""), ("unit", ""), ("quickstart", ""), *DEEP]
+DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", ""), ("headers", ""), ("tidy", "")]
+ALL = [("format", ""), ("unit", ""), ("quickstart", ""), *DEEP]
 SANITIZED = [("unit", ""), ("integration", "")]
 WITHOUT_BUILD = {"format", "fuzz", "quickstart"}
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import runner
+from harness import runner, tidy
 
 OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
 TIDY_MOST = 8  # files in the gate; each takes some 20 s
@@ -127,22 +127,27 @@ def changed_lines(numstat):
     return out
 
 
-def run_tidy(totals, arguments, most=TIDY_MOST):
-    """clang-tidy over the lines that a change adds, in at most `most` files: those that changed most."""
+def has_tidy(totals):
     if not shutil.which("clang-tidy-19"):
         totals.left_out["tidy: clang-tidy-19"] = "not installed (deploy/install-deps --test)"
+    return "tidy: clang-tidy-19" not in totals.left_out
+
+
+def run_tidy(totals, arguments):
+    """clang-tidy over the lines that a change adds, in at most TIDY_MOST files: those that changed most."""
+    if not has_tidy(totals):
         return
     base = base_of_change()
     if git("rev-parse", "--verify", "--quiet", base).returncode != 0:
         raise runner.StepFailed(f"tidy: there is no commit {base} to compare with: a clone with its history is wanted")
     changed = changed_lines(git("diff", "--numstat", "-z", "--diff-filter=d", base, "--", "*.cc").stdout)
     files = [names for _, names in sorted(changed, reverse=True)]
-    chosen = files[:most]
+    chosen = files[:TIDY_MOST]
     if not chosen:
         print(f"tidy: no line of a .cc file has changed since {base}", flush=True)
         totals.check("tidy", True)
     if len(files) > len(chosen):
-        print(f"tidy: {len(chosen)} of {len(files)} changed files; all of them: tests/run tidy", flush=True)
+        print(f"tidy: {len(chosen)} of {len(files)} changed files; all files: tests/run tidy", flush=True)
     if chosen:
         command = ["clang-tidy-diff-19.py", "-p1", "-path", str(runner.BUILD / arguments.preset), "-j", str(runner.PROCESSORS), "-quiet",
                    "-clang-tidy-binary", "clang-tidy-19"]
@@ -155,7 +160,8 @@ def run_tidy(totals, arguments, most=TIDY_MOST):
 
 
 def run_tidy_whole(totals, arguments):
-    run_tidy(totals, arguments, most=10_000)
+    if has_tidy(totals):
+        tidy.run_whole(totals, arguments.preset, tracked("*.cc"), flags_for_headers(arguments.preset))
 
 
 def flags_for_headers(preset):
