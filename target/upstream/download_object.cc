@@ -6,10 +6,10 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/backoff.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "common/base/random.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/commit/incoming.h"
@@ -170,9 +170,7 @@ Task<R> LinkDownload::unless_ended(Task<R> work) const {
 }
 
 Task<Status> LinkDownload::pause(std::chrono::milliseconds most) const {
-  const auto half = static_cast<std::uint64_t>(most.count()) / 2;
-  const auto until =
-      steady_clock::now() + std::chrono::milliseconds(half + random_u64() % (half + 1));
+  const auto until = steady_clock::now() + with_jitter(most);
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (steady_clock::now() < until) {
     CO_TRY_OK(check_going_on());

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
+#include "common/base/backoff.h"
 #include "common/base/encoding.h"
-#include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
 #include "target/upstream/dialect_s3.h"
@@ -119,11 +119,6 @@ Result<std::string> read_token(const std::string& path) {
 std::string text_of(const nlohmann::json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::chrono::milliseconds with_jitter(std::chrono::milliseconds time) {
-  const auto half = static_cast<std::uint64_t>(time.count()) / 2;
-  return std::chrono::milliseconds(half + random_u64() % (half + 1));
 }
 
 }  // namespace
@@ -254,13 +249,13 @@ Task<bool> RoleCredentials::renew(http::Client client) {
 
 Task<void> RoleCredentials::keep(http::Client client) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::chrono::milliseconds retry = kRetryFirst;
+  Backoff backoff(kRetryFirst, kRetryMax);
   while (!co_await is_cancelled()) {
     std::chrono::milliseconds wait = kRoleLookEvery;
     if (now() >= renew_at_) {
       const bool done = co_await renew(client);
-      if (!done) wait = with_jitter(retry);
-      retry = done ? kRetryFirst : std::min(2 * retry, kRetryMax);
+      if (done) backoff.reset();
+      if (!done) wait = backoff.next();
     }
     timer.expires_after(wait);
     static_cast<void>(co_await timer.async_wait(kTuple));

@@ -6,9 +6,9 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/backoff.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
-#include "common/base/random.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
@@ -27,13 +27,10 @@ unsigned tries_of(const UpstreamServer& server) {
   return server.rate.enabled ? server.rate.retries + 1 : kTriesMax;
 }
 
-/// Waits before a try that is not the first one, for half of its pause to all of it: calls that
-/// failed together are not repeated together.
-Task<void> pause_with_jitter(unsigned attempt) {
-  const auto most = kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax));
-  const auto half = static_cast<std::uint64_t>(most.count()) / 2;
+/// Waits before a try that is not the first one.
+Task<void> pause_before_try(unsigned attempt) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(std::chrono::milliseconds(half + random_u64() % (half + 1)));
+  timer.expires_after(with_jitter(kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax))));
   static_cast<void>(co_await timer.async_wait(kTuple));  // a stop ends it early
 }
 
@@ -163,7 +160,7 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
   const auto kind =
       change.method == http::Method::del ? api::BackendRequest::remove : api::BackendRequest::write;
   for (unsigned attempt = 0; dialect && attempt < tries_of(*server); ++attempt) {
-    if (attempt > 0) co_await pause_with_jitter(attempt);
+    if (attempt > 0) co_await pause_before_try(attempt);
     if (attempt > 0 && std::chrono::steady_clock::now() > until) break;
     if (const Status turn = co_await limits_.enter(server->name, server->rate, kind); !turn) {
       if (attempt == 0) out.answer = fail(turn.error().code, "{}: {}", about, turn.error().message);
@@ -214,7 +211,7 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
     return limits_.enter(server.name, server.rate, api::BackendRequest::read, turn_most);
   };
   for (unsigned attempt = 0; attempt < tries_of(server); ++attempt) {
-    if (attempt > 0) co_await pause_with_jitter(attempt);
+    if (attempt > 0) co_await pause_before_try(attempt);
     if (const Status came = co_await turn(); !came) {
       if (attempt == 0) last = {came.error().code, about + ": " + came.error().message};
       break;

@@ -8,10 +8,10 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/backoff.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/mutex.h"
-#include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/state/rhythm.h"
@@ -223,23 +223,21 @@ Task<void> ClusterView::follow() {
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto impl = impl_;
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  auto pause = kBackOffMin;
+  // Nodes that lost the store together shall not come back together.
+  Backoff backoff(kBackOffMin, kBackOffMax);
   bool away = false;
   for (;;) {
     const auto begun = impl->clock.boot_time();
     const auto ended = co_await impl->follow_once();
     if (co_await is_cancelled()) co_return;
     const bool was_up = impl->clock.boot_time() - begun > kBackOffMax;
-    if (was_up) pause = kBackOffMin;
+    if (was_up) backoff.reset();
     const bool resync = !ended && ended.error().code == Errc::conflict;
     if (!ended && !resync && (was_up || !away))
       obs::log("cluster").warn("meta store lost err={}", ended.error().message);
     away = !resync;
-    // Half fixed, half random: nodes that lost the store together shall not come back together.
-    const auto jitter = random_u64() % static_cast<std::uint64_t>(pause.count());
-    timer.expires_after(pause / 2 + std::chrono::milliseconds(jitter / 2));
+    timer.expires_after(backoff.next());
     if (const auto [error] = co_await timer.async_wait(kTuple); error) co_return;
-    pause = std::min(pause * 2, kBackOffMax);
   }
 }
 
