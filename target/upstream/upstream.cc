@@ -365,10 +365,11 @@ Task<Result<api::UpstreamProps>> Upstream::check_bucket(api::Bucket bucket,
   props.region = co_await region_of_bucket(server);
   if (props.region.empty() || !api::is_region(props.region)) co_return fail(usual.error());
   CO_TRY(const UpstreamServer there, servers_.server_of(bucket, props));
-  const Status found = co_await ask_for_bucket(there);
-  const bool is_answer = found || found.error().code == Errc::forbidden ||
-                         found.error().code == Errc::bucket_not_found;
-  if (!found) co_return fail(is_answer ? found.error() : usual.error());
+  if (const Status found = co_await ask_for_bucket(there); !found) {
+    const Errc code = found.error().code;
+    const bool is_told = code == Errc::forbidden || code == Errc::bucket_not_found;
+    co_return fail(is_told ? found.error() : usual.error());
+  }
   obs::log("target").info("bucket is in another region bucket={} region={}", bucket.display(),
                           props.region);
   co_return props;

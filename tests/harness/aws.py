@@ -17,12 +17,8 @@ import botocore.config
 
 from harness.etcd import openssl
 from harness.netns import Network
-from harness.upstreams import ACCESS_KEY, AWS_CREDENTIALS, SECRET_KEY, S3Server
+from harness.upstreams import ACCESS_KEY, AWS_CREDENTIALS, NOTHING, SECRET_KEY, S3Server
 
-# Variables of the shell that runs the tests must not lend their values. Empty ones count as not set.
-NOTHING = dict.fromkeys(["AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION", "AWS_ENDPOINT_URL",
-                         "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "GCS_ENDPOINT_URL"], "")
 # Owner, bucket, time, client, requester, id, operation, key, target, status; the key may have blanks.
 LOG_LINE = re.compile(r"\S+ (?P<bucket>\S+) \[[^]]*\] \S+ (?P<requester>\S+) \S+ \S+ .+? (?P<target>/\S*) (?P<status>\d{3}) ")
 BIND = 'test -e /etc/hosts || : >/etc/hosts; mount --bind "$0" /etc/hosts && exec "$@"'  # a debootstrap has none

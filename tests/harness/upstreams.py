@@ -26,6 +26,12 @@ ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
 GOOGLE_CREDENTIALS = {"GCS_ACCESS_KEY_ID": ACCESS_KEY, "GCS_SECRET_ACCESS_KEY": SECRET_KEY}
 AWS_CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
 CREDENTIALS = AWS_CREDENTIALS | GOOGLE_CREDENTIALS
+# Variables of the shell that runs the tests must not lend their values. Empty ones count as not set.
+NOTHING = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE",
+                         "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+                         "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "GCS_ACCESS_KEY_ID",
+                         "GCS_SECRET_ACCESS_KEY", "GCS_CREDENTIALS_FILE", "GCS_PROFILE", "GCS_ENDPOINT_URL"], "")
+UNSEEN = "&dont_head_remote_bck=true"  # upstream is not asked when the bucket is made
 # The property of a bucket that names its server.
 SERVER_PROPERTY = {"s3": ("aws", "endpoint"), "gs": ("gcp", "endpoint"), "az": ("azure", "endpoint"), "ht": ("http", "url")}
 

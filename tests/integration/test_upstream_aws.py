@@ -5,11 +5,10 @@ import pytest
 from harness import netns
 from harness.aws import Aws, host_of
 from harness.cli import Cli
-from harness.upstreams import ACCESS_KEY, list_of_buckets, wait_stored
+from harness.upstreams import ACCESS_KEY, UNSEEN, list_of_buckets, wait_stored
 
 MIB = 1 << 20
 HOME, ABROAD = "us-east-1", "eu-central-1"
-UNSEEN = "&dont_head_remote_bck=true"  # upstream is not asked when the bucket is made
 
 
 @pytest.fixture(scope="module")

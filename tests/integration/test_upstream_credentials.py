@@ -6,8 +6,8 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from harness.upstreams import (ACCESS_KEY, AWS_CREDENTIALS, SECRET_KEY, FlawedServer, MinioServer, SharedS3Server, evict, is_stored,
-                               make_bucket, redirect_to, region_of, wait_stored)
+from harness.upstreams import (ACCESS_KEY, AWS_CREDENTIALS, NOTHING, SECRET_KEY, UNSEEN, FlawedServer, MinioServer, SharedS3Server,
+                               evict, is_stored, make_bucket, redirect_to, region_of, wait_stored)
 
 REGION = "auto"  # Google's only one, so that one server can stand for both clouds; S3's signatures have to name it, too
 ACCOUNTS = ("first", "second")
@@ -15,12 +15,6 @@ SECRETS = {"first": "secret-of-first", "second": "secret-of-second"}
 # Provider: the variables that name a file and a profile of it, and what a key is called there.
 FILES = {"s3": ("AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE", "aws_access_key_id", "aws_secret_access_key"),
          "gs": ("GCS_CREDENTIALS_FILE", "GCS_PROFILE", "gs_access_key_id", "gs_secret_access_key")}
-# Variables of the shell that runs the tests must not lend their values. Empty ones count as not set.
-NOTHING = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE",
-                         "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
-                         "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "GCS_ACCESS_KEY_ID", "GCS_SECRET_ACCESS_KEY", "GCS_CREDENTIALS_FILE",
-                         "GCS_PROFILE", "GCS_ENDPOINT_URL"], "")
-UNSEEN = "&dont_head_remote_bck=true"  # upstream is not asked when the bucket is made
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,12 @@
 
 import pytest
 from harness.roles import TokenIssuer, container_service
-from harness.upstreams import MinioServer, SharedS3Server, list_of_buckets, make_bucket
+from harness.upstreams import NOTHING, UNSEEN, MinioServer, SharedS3Server, list_of_buckets, make_bucket
 from harness.waiting import wait_until
 
 REGION = "us-east-1"
 ARN = "arn:aws:iam::123456789012:role/tarn"
-# Variables of the shell that runs the tests must not lend their values. Empty ones count as not set.
-NOTHING = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE",
-                         "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"], "")
 NAMES = [f"n{i}" for i in range(8)]
-UNSEEN = "&dont_head_remote_bck=true"  # upstream is not asked when the bucket is made
 
 
 class StsServer(MinioServer):

@@ -190,7 +190,7 @@ TEST_CASE("house rules: each file lies in a room, and each room has a short page
     for (const auto& row : rows)
       for (const std::string& room : row) {
         INFO(folder << "/" << room);
-        CHECK(found.count(folder + "/" + room) == 1);
+        CHECK(found.contains(fmt::format("{}/{}", folder, room)));
         std::ifstream page(fs::path(TARN_SOURCE_DIR) / folder / room / "README.md");
         std::size_t lines = 0;
         for (std::string line; std::getline(page, line);) ++lines;
