@@ -135,7 +135,8 @@ Task<Status> rest(const Count& count, BootTime since) {
 
 /// True if each name that some target of `blind` may hold, and not show, is shown by another.
 bool others_show(const Count& count, const std::set<std::string>& blind) {
-  return cluster::shows_all_names(cluster::ownership_of(count.state.map), count.bucket.pieces(),
+  return cluster::shows_all_names(cluster::ownership_of(count.state.map),
+                                  count.bucket.replica_count(),
                                   [&](const std::string& id) { return blind.contains(id); });
 }
 
@@ -207,7 +208,7 @@ Redundancy nothing_of(const Count& count, Away away) {
   const api::BucketProps& props = count.bucket.props;
   const auto coding = api::coding_of(props);
   const int copies =
-      count.bucket.pieces().many() ? api::node_copies_of(props) : api::copies_of(props);
+      count.bucket.replica_count().many() ? api::node_copies_of(props) : api::copies_of(props);
   Redundancy out;
   out.bucket = count.bucket.name;
   out.wanted = static_cast<std::uint64_t>(coding ? coding->m + 1 : std::max(1, copies));
@@ -223,7 +224,7 @@ Task<Result<Redundancy>> redundancy_count_count_bucket(const Count& count) {
   Redundancy out = nothing_of(count, silent_targets(count.services, count.state));
   // Also when the bucket is not coded any more: some objects may be still, or cannot be otherwise.
   const bool with_slices = api::was_ever_coded(count.bucket.props);
-  if (!with_slices && !count.bucket.pieces().many()) {
+  if (!with_slices && !count.bucket.replica_count().many()) {
     CO_TRY_OK(co_await count_on_drives(count, out));
     co_return out;
   }

@@ -104,9 +104,9 @@ void judge_hand_over(const StopCase& stop, StopAnswer& answer) {
   };
   std::vector<std::string> names;
   for (const auto& [name, bucket] : stop.state.bmd.buckets) {
-    const cluster::Pieces pieces = bucket.pieces();
-    if (cluster::shows_past_names(map, pieces, away_now) &&
-        !cluster::shows_past_names(map, pieces, away_then))
+    const cluster::ReplicaCount count = bucket.replica_count();
+    if (cluster::shows_past_names(map, count, away_now) &&
+        !cluster::shows_past_names(map, count, away_then))
       names.push_back(shown_name(name));
   }
   if (names.empty()) return;
@@ -175,7 +175,7 @@ StopCounts judge_map(const StopCase& stop, StopAnswer& answer) {
     if (bucket.ending || api::is_system_bucket(name)) continue;
     const BucketNeeds needs = needs_of(bucket, standing);
     judge_writes(bucket, needs, left, most, answer);
-    const bool on_nodes = bucket.pieces().many() || api::was_ever_coded(bucket.props);
+    const bool on_nodes = bucket.replica_count().many() || api::was_ever_coded(bucket.props);
     if (on_nodes && needs.survives > 0)
       counts.redundant.push_back(bucket.id);
     else if (api::coding_of(bucket.props))

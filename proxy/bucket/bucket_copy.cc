@@ -198,14 +198,14 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
 
 Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name) {
   CO_TRY(const KnownBucket bucket, co_await find_bucket(services, name));
-  const bool on_nodes = bucket.record->pieces().many();
+  const bool on_nodes = bucket.record->replica_count().many();
   const int copies =
       on_nodes ? api::node_copies_of(bucket.record->props) : api::copies_of(bucket.record->props);
   Job job =
       bucket_copy_new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
   job.to.reset();
   json order{{"bucket", raw(bucket.record->id)}};
-  if (on_nodes) order["since"] = bucket.record->pieces_since();
+  if (on_nodes) order["since"] = bucket.record->replica_count_since();
   job.order = order.dump();
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("copies job begun job={} bucket={} copies={}", id, name.display(), copies);

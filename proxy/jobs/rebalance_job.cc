@@ -279,7 +279,7 @@ Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId b
     const auto* record = state.bmd.find(bucket);
     if (record == nullptr)
       return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
-    if (record->pieces_since() != since)
+    if (record->replica_count_since() != since)
       return fail(Errc::cancelled, "overtaken by another number of copies");
     return std::all_of(state.map.past.begin(), state.map.past.end(),
                        [](const auto& set) { return !set.only_for.empty(); });

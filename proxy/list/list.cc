@@ -101,7 +101,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
 
 /// Other homes can list what a target has that is away.
 bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
-  if (!bucket.record->pieces().many()) return false;
+  if (!bucket.record->replica_count().many()) return false;
   const auto targets = bucket.state->map.placeable_targets();
   return std::any_of(targets.begin(), targets.end(),
                      [&](const auto* target) { return !answering.contains(target->id); });
@@ -156,7 +156,7 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
     away = target->id;
     return true;
   });
-  const cluster::Pieces pieces = bucket.pieces();
+  const cluster::ReplicaCount count = bucket.replica_count();
   // Targets that are no longer members are not waited for: what only they held is given up.
   const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
                               std::uint64_t version) {
@@ -166,7 +166,7 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
       if (!answering.contains(id) && state.map.find(id) != nullptr) ++silent;
     }
     if (silent == 0) return true;
-    return !cluster::may_hold_all(nodes, pieces.at(version), [&](const std::string& id) {
+    return !cluster::may_hold_all(nodes, count.at(version), [&](const std::string& id) {
       return !answering.contains(id) || std::find(lost.begin(), lost.end(), id) != lost.end();
     });
   };
@@ -178,7 +178,7 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
           return std::find(set.only_for.begin(), set.only_for.end(), id) != set.only_for.end();
         };
         const bool is_given = !set.only_for.empty() &&
-                              !cluster::may_hold_all(set.nodes, pieces.at(set.last), kept_for);
+                              !cluster::may_hold_all(set.nodes, count.at(set.last), kept_for);
         return is_given || has_enough(set.nodes, set.lost, set.last);
       });
   if (!complete)
@@ -251,7 +251,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
       co_return fail(page.error());
     // A target of which drives are away: other homes have what it cannot tell.
-    if (!sources.unable.empty() && bucket.record->pieces().many()) {
+    if (!sources.unable.empty() && bucket.record->replica_count().many()) {
       incomplete = page.error();
       sources.unable.insert(unable.begin(), unable.end());
       continue;

@@ -41,11 +41,11 @@ bool wants_whole_for_ranges(const http::Request& request) {
 const cluster::Node* next_home(const cluster::ClusterState& state, const Answering& answering,
                                const cluster::BucketRecord& bucket, std::string_view object,
                                const cluster::Node* owner) {
-  const cluster::Pieces pieces = bucket.pieces();
-  if (!pieces.many()) return owner;
+  const cluster::ReplicaCount count = bucket.replica_count();
+  if (!count.many()) return owner;
   const auto digest = cluster::placement_digest(bucket.placement_name(object));
   const cluster::NodeSet& nodes = state.ownership->map->current;
-  for (const cluster::Home& home : nodes.homes(digest, pieces.at(state.map.version))) {
+  for (const cluster::Home& home : nodes.homes(digest, count.at(state.map.version))) {
     const cluster::Node* node = state.map.find(nodes.id(home.node));
     if (node != nullptr && answering.contains(node->id)) return node;
   }
@@ -54,30 +54,30 @@ const cluster::Node* next_home(const cluster::ClusterState& state, const Answeri
 
 /// True if a replica is authoritative for what it has without asking others.
 bool answers_alone(const cluster::ClusterState& state, const std::string& id, std::uint64_t digest,
-                   const cluster::Pieces& pieces) {
+                   const cluster::ReplicaCount& count) {
   const cluster::Ownership& map = *state.ownership->map;
-  return map.past.empty() || cluster::readers_of(map, id, digest, pieces, 0).empty();
+  return map.past.empty() || cluster::readers_of(map, id, digest, count, 0).empty();
 }
 
 /// The home that a reader of the bytes is sent to, when each answers alone; null for names with one
 /// copy, and when no home is sure to have the object: then owner_for().
 const cluster::Node* reader_home(const cluster::ClusterState& state, const Answering& answering,
                                  const cluster::BucketRecord& bucket, std::string_view object) {
-  const cluster::Pieces pieces = bucket.pieces();
-  if (!pieces.many()) return nullptr;
+  const cluster::ReplicaCount count = bucket.replica_count();
+  if (!count.many()) return nullptr;
   const auto digest = cluster::placement_digest(bucket.placement_name(object));
   const cluster::NodeSet& nodes = state.ownership->map->current;
   std::vector<const cluster::Node*> homes;
   std::vector<std::shared_ptr<const LoadReport>> reports;
   std::vector<LoadReport::Load> loads;
-  const auto places = nodes.homes(digest, pieces.at(state.map.version));
+  const auto places = nodes.homes(digest, count.at(state.map.version));
   for (const cluster::Home& home : places) {
     const std::string& id = nodes.id(home.node);
     const cluster::Node* node = state.map.find(id);
     const auto said = answering.loads.find(id);
     if (node == nullptr || home.drive != 0 || said == answering.loads.end()) continue;
     if (!answering.contains(id) || !state.live.contains(id)) continue;
-    if (!answers_alone(state, id, digest, pieces)) continue;
+    if (!answers_alone(state, id, digest, count)) continue;
     homes.push_back(node);
     reports.push_back(said->second->get());
     loads.push_back(reports.back()->of(digest));

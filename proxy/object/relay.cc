@@ -322,7 +322,7 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
   const auto* record = assignment.state->bmd.find(wanted.bucket);
   const bool has_other_homes =
-      access_of(head.method) == Access::read && record != nullptr && record->pieces().many();
+      access_of(head.method) == Access::read && record != nullptr && record->replica_count().many();
   auto asked =
       co_await relay_ask(services, head, assignment.url, owner,
                          has_other_homes ? silence_of(services, *assignment.target) : nullptr);

@@ -21,7 +21,7 @@ Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wa
   const ObjectName name = as_of_now(node, wanted.name);
   std::optional<io::Coding> former;
   if (!present.empty()) former = present.front().record.coding;
-  if (pieces_of(node, name.bucket).many()) {
+  if (replica_count_of(node, name.bucket).many()) {
     // Before others have the tombstone: whether there is a place for it here.
     if (present.empty()) CO_TRY_OK(takes_writes(node, name));
     VersionInFlight outbound;

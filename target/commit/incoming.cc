@@ -268,7 +268,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     co_return fail(Errc::invalid_argument,
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
-  const bool on_nodes = pieces_of(node, name.bucket).many();
+  const bool on_nodes = replica_count_of(node, name.bucket).many();
   if (bytes.coded != nullptr) {
     // Slices of a version that no record names stay until the name is written again.
     if (on_nodes && SAFETY("safety.room_before_seal"))

@@ -104,7 +104,7 @@ Task<Status> DriveAdmin::keep_list(DriveList list) {
 void DriveAdmin::note_change(DriveList& list) const {
   const auto state = view_.state();
   if (std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
-                  [](const auto& each) { return each.second.pieces().many(); }))
+                  [](const auto& each) { return each.second.replica_count().many(); }))
     list.drive_set = other_drive_set();
 }
 

@@ -91,7 +91,7 @@ namespace {
 /// True if other targets have what lies here.
 bool any_elsewhere(const cluster::ClusterState& state) {
   return std::any_of(state.bmd.buckets.begin(), state.bmd.buckets.end(),
-                     [](const auto& each) { return each.second.pieces().many(); });
+                     [](const auto& each) { return each.second.replica_count().many(); });
 }
 
 /// True if a drive that was one of these is given up for the one at its path now.

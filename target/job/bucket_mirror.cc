@@ -311,7 +311,7 @@ Task<bool> fetch_instead(TargetNode& node, const ObjectName& name) {
 
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
-    const bool on_nodes = pieces_of(node, bad.name.bucket).many();
+    const bool on_nodes = replica_count_of(node, bad.name.bucket).many();
     if (bad.name.copies == 0 && on_nodes) {
       co_await mend_from_others(node, bad.name);
       continue;

@@ -222,7 +222,8 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
     CO_TRY_OK(co_await check_absent(wanted.name.object));
   CO_TRY_OK(node_.store.reachable(wanted.name));
   // Without the lock: what others hold pending is given to this node as well.
-  if (pieces_of(node_, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node_, wanted));
+  if (replica_count_of(node_, wanted.name.bucket).many())
+    CO_TRY_OK(co_await find_settled(node_, wanted));
   // Not waited for here: all that wait come again together, and others need not wait for them.
   OwnedNames::Write write;
   if (node_.owned.begin(wanted.name.uname, write) != OwnedNames::Verdict::yes)

@@ -19,14 +19,14 @@ std::shared_ptr<const cluster::Ownership> Moves::map() const {
   return map_;
 }
 
-Status Moves::accepts(const std::string& uname, const cluster::Pieces& pieces,
+Status Moves::accepts(const std::string& uname, const cluster::ReplicaCount& count,
                       const cluster::CopySender& sender) const {
   const auto known = map();
   if (!known || known->version < sender.map_version)
     return fail(Errc::unavailable, "t[{}] gives names away by map {}, t[{}] knows {} yet",
                 sender.id, sender.map_version, self_,
                 known ? fmt::format("map {}", known->version) : "none");
-  if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), pieces, sender))
+  if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), count, sender))
     return {};
   return fail(
       Errc::conflict,

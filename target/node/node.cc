@@ -18,7 +18,7 @@ BucketOnDrives on_drives(BucketId id, const cluster::BucketRecord* bucket) {
   if (bucket == nullptr) return {.id = id};
   const std::uint8_t copies = api::copies_of(bucket->props);
   const bool is_refetchable =
-      api::has_upstream(bucket->name) && copies == 0 && !bucket->pieces().many();
+      api::has_upstream(bucket->name) && copies == 0 && !bucket->replica_count().many();
   return {id, copies, is_refetchable};
 }
 

@@ -20,11 +20,11 @@ OwnedNames::Verdict OwnedNames::begin(const std::string& uname, Write& out) {
 }
 
 std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname,
-                                                        const cluster::Pieces& pieces,
+                                                        const cluster::ReplicaCount& count,
                                                         const cluster::CopySender& sender) {
   const MutexLock lock(mutex_);
   learn();
-  const auto id = hand_over_.begin_copy(uname, pieces, sender);
+  const auto id = hand_over_.begin_copy(uname, count, sender);
   if (!id) return std::nullopt;
   committing_.push_back(*id);
   return Write(*this, *id);

@@ -59,7 +59,7 @@ class OwnedNames {
   [[nodiscard]] Verdict begin(const std::string& uname, Write& out);
   /// An older home gives us its copy; nothing when it is refused (HandOver::begin_copy).
   [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname,
-                                                const cluster::Pieces& pieces,
+                                                const cluster::ReplicaCount& count,
                                                 const cluster::CopySender& sender);
   [[nodiscard]] bool is_quiescent(const std::string& uname);
   /// No record of a name that is another's is on its way to a drive.

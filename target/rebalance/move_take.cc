@@ -132,7 +132,7 @@ Task<Status> expect_end(http::Exchange& exchange) {
 
 /// Ok: a copy from `sender` is taken by the map that is known now.
 Status accepts(const TargetNode& node, const ObjectName& name, const cluster::CopySender& sender) {
-  return node.moves.accepts(name.uname, pieces_of(node, name.bucket), sender);
+  return node.moves.accepts(name.uname, replica_count_of(node, name.bucket), sender);
 }
 
 /// Publishes what came under the name's lock, unless something as new is there: then false.
@@ -143,7 +143,8 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   TARN_CHECK((file != nullptr) == (attribute.record.kind == io::ObjectRecord::Kind::object));
   const auto held = co_await node.store.locks().acquire(name.key());
   CO_TRY_OK(accepts(node, name, sender));
-  const auto on_its_way = node.owned.begin_copy(name.uname, pieces_of(node, name.bucket), sender);
+  const auto on_its_way =
+      node.owned.begin_copy(name.uname, replica_count_of(node, name.bucket), sender);
   if (!on_its_way)
     co_return fail(Errc::conflict, "t[{}] does not take a copy of {} by map {} any more", node.id,
                    name.uname, sender.map_version);

@@ -36,9 +36,9 @@ class Rebalance final : public MoveWalk {
   void given_up(const WalkEntry& entry, const Error& error) override;
 
   [[nodiscard]] cluster::NamePlan plan(const std::string& uname,
-                                       const cluster::Pieces& pieces) const;
+                                       const cluster::ReplicaCount& count) const;
   [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
-    return plan(entry.name.uname, entry.bucket->pieces());
+    return plan(entry.name.uname, entry.bucket->replica_count());
   }
   /// True if it is to be cut into slices, which its owner does: no other target gets a copy of it.
   [[nodiscard]] static bool is_to_be_coded(const WalkEntry& entry) {
@@ -64,14 +64,15 @@ class Rebalance final : public MoveWalk {
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
 
-cluster::NamePlan Rebalance::plan(const std::string& uname, const cluster::Pieces& pieces) const {
-  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), pieces);
+cluster::NamePlan Rebalance::plan(const std::string& uname,
+                                  const cluster::ReplicaCount& count) const {
+  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), count);
 }
 
 /// A name that stays here may have new homes besides: they get it once.
 bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
                          const std::string& uname) const {
-  const auto plan = this->plan(uname, bucket.pieces());
+  const auto plan = this->plan(uname, bucket.replica_count());
   return !plan.keep || (first_round_ && !plan.send.empty());
 }
 

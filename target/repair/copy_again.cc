@@ -71,7 +71,7 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
     note_bad_file(node, *found.front().drive, name, found.front().record.file, whole.error());
   const auto map = node.owned.state()->map;
   Error last{Errc::unavailable, "no other home"};
-  for (const std::string& id : homes_of(*map, name.uname, pieces_of(node, name.bucket))) {
+  for (const std::string& id : homes_of(*map, name.uname, replica_count_of(node, name.bucket))) {
     if (id == node.id) continue;
     const Status given = co_await ask_for_copy(node, name, id, size);
     if (given) co_return true;

@@ -361,7 +361,7 @@ Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const 
     node_.store.mirror().report_bad(name, *drive_);  // keep_mirrors() has it
     co_return;
   }
-  if (bucket.pieces().many()) {
+  if (bucket.replica_count().many()) {
     co_await mend_from_others(node_, name);
     co_return;
   }

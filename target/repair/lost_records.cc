@@ -134,7 +134,7 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
     const bool is_single = !record.coding && is_kept_otherwise(bucket.props, record);
     if (!is_single) {
       const std::string uname = bucket.placement_name(page.last);
-      const auto homes = homes_of(map, uname, bucket.pieces());
+      const auto homes = homes_of(map, uname, bucket.replica_count());
       const bool is_ours = std::find(homes.begin(), homes.end(), node_.id) != homes.end();
       for (const std::string& id : homes) {
         if (!is_ours || !by_.losers.contains(id)) continue;
@@ -301,7 +301,8 @@ Task<Status> Giving::walk(std::shared_ptr<Drive> drive, const cluster::BucketRec
 Task<void> Giving::look_through() {
   for (const auto& [id, bucket] : state_->bmd.buckets) {
     // On several drives of each home they are made again there (Mirror).
-    if (bucket.pieces().at(state_->map.version) < 2 || api::copies_of(bucket.props) > 0) continue;
+    if (bucket.replica_count().at(state_->map.version) < 2 || api::copies_of(bucket.props) > 0)
+      continue;
     std::vector<Task<Status>> walks;
     for (const auto& drive : node_.store.drives())
       if (drive->in_service()) walks.push_back(walk(drive, bucket));

@@ -64,9 +64,9 @@ struct Copies {
 Copies copies_in(const cluster::BucketRecord& bucket, std::size_t targets) {
   Copies out;
   out.drives = std::max<std::uint32_t>(1, api::copies_of(bucket.props));
-  if (bucket.pieces().many())
+  if (bucket.replica_count().many())
     out.nodes = static_cast<std::uint32_t>(
-        std::clamp<std::size_t>(bucket.pieces().at(kNewest), 1, targets));
+        std::clamp<std::size_t>(bucket.replica_count().at(kNewest), 1, targets));
   return out;
 }
 

@@ -17,7 +17,7 @@ constexpr int kMakeRoomTimes = 3;
 
 bool others_know(const TargetNode& node, const ObjectName& name) {
   const auto version = node.view.state()->map.version;
-  return pieces_of(node, name.bucket).at(version) > 1;
+  return replica_count_of(node, name.bucket).at(version) > 1;
 }
 
 /// Another drive takes its place where one is away. Of a name that has copies on drives of this
@@ -135,7 +135,7 @@ std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store, const O
 }
 
 bool has_full_view(const TargetNode& node, const ObjectName& name) {
-  if (!pieces_of(node, name.bucket).many()) return true;
+  if (!replica_count_of(node, name.bucket).many()) return true;
   if (name.copies > 0) return node.store.mirror().has_full_view(name.bucket, name.copies);
   const Drive* home = node.store.home_of(name.uname);
   if (is_gone(home)) return false;
@@ -201,7 +201,7 @@ Task<bool> drop_overtaken(TargetNode& node) {
   for (const auto& [name, bucket] : state->bmd.buckets) {
     if (api::copies_of(bucket.props) > 0) continue;
     // Also where there is one copy by now: what was overtaken when there were more lies here still.
-    const bool had_many = bucket.pieces().many();
+    const bool had_many = bucket.replica_count().many();
     for (const auto& drive : node.store.drives()) {
       if (!behind.contains(drive->id())) continue;
       if (!had_many && !node.store.mirror().outdated(*drive)) continue;

@@ -117,8 +117,8 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   best.state = node.view.state();
   const cluster::Ownership& map = *best.state->ownership->map;
   const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
-  const cluster::Pieces pieces = pieces_of(node, wanted.name.bucket);
-  if (!map.current.is_home(node.id, digest, pieces.at(map.version)))
+  const cluster::ReplicaCount count = replica_count_of(node, wanted.name.bucket);
+  if (!map.current.is_home(node.id, digest, count.at(map.version)))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
   const bool sees = has_full_view(node, name);
@@ -129,7 +129,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!sees) blind = cluster::with_loss(map, node.id, 0);
   const cluster::Ownership& asked = blind ? *blind : map;
   const auto groups =
-      cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
+      cluster::readers_of(asked, node.id, digest, count, map_version_of(best.record));
   if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
     if (!has_full_view(node, name)) co_return std::optional<Newest>();
@@ -155,7 +155,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
       has_full_view(node, name) != sees)
     co_return std::optional<Newest>();
   const auto still =
-      cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
+      cluster::readers_of(asked, node.id, digest, count, map_version_of(best.record));
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());

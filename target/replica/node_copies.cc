@@ -123,13 +123,13 @@ Task<Status> give_to(TargetNode& node, const VersionInFlight& outbound, std::str
 /// True if no former home may still answer readers by an older map: all live targets have put the
 /// present one in force, or the former homes are homes still.
 bool former_homes_know(const cluster::OwnershipState& state, const std::string& uname,
-                       const cluster::Pieces& pieces) {
-  const auto homes = homes_of(*state.map, uname, pieces);
+                       const cluster::ReplicaCount& count) {
+  const auto homes = homes_of(*state.map, uname, count);
   const auto digest = cluster::placement_digest(uname);
   return std::all_of(state.map->past.begin(), state.map->past.end(), [&](const auto& set) {
     if (state.settled > set.last) return true;
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
-      if (set.nodes.is_home(set.nodes.id(i), digest, pieces.at(set.last)) &&
+      if (set.nodes.is_home(set.nodes.id(i), digest, count.at(set.last)) &&
           std::find(homes.begin(), homes.end(), set.nodes.id(i)) == homes.end())
         return false;
     return true;
@@ -156,7 +156,7 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
       look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
     }
     const auto map = node.owned.state()->map;
-    const auto homes = homes_of(*map, name.uname, pieces_of(node, name.bucket));
+    const auto homes = homes_of(*map, name.uname, replica_count_of(node, name.bucket));
     if (std::find(homes.begin(), homes.end(), id) == homes.end()) break;
     timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
@@ -249,7 +249,7 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   }
   mark_pending(attribute.record, node.id);
   const VersionInFlight outbound{std::move(attribute), nullptr, nullptr, object.get()};
-  const auto others = without(homes_of(*map, name.uname, bucket->pieces()), {node.id});
+  const auto others = without(homes_of(*map, name.uname, bucket->replica_count()), {node.id});
   CO_TRY_OK(co_await find_room(node, name, outbound, others));
   for (const std::string& id : others) {
     const Status given = co_await give_while_home(node, outbound, name, id);
@@ -264,31 +264,31 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
 
 }  // namespace
 
-cluster::Pieces pieces_of(const TargetNode& node, BucketId bucket) {
+cluster::ReplicaCount replica_count_of(const TargetNode& node, BucketId bucket) {
   const auto state = node.view.state();
   const auto* record = state->bmd.find(bucket);
-  return record == nullptr ? 1 : record->pieces();
+  return record == nullptr ? 1 : record->replica_count();
 }
 
 std::vector<std::string> homes_of(const cluster::Ownership& map, const std::string& uname,
-                                  const cluster::Pieces& pieces) {
+                                  const cluster::ReplicaCount& count) {
   std::vector<std::string> out;
   const auto digest = cluster::placement_digest(uname);
-  for (const auto& home : map.current.homes(digest, pieces.at(map.version)))
+  for (const auto& home : map.current.homes(digest, count.at(map.version)))
     if (home.drive == 0) out.push_back(map.current.id(home.node));
   return out;
 }
 
 bool is_home(const TargetNode& node, const cluster::ClusterState& state, const std::string& uname,
-             const cluster::Pieces& pieces) {
+             const cluster::ReplicaCount& count) {
   const cluster::Ownership& map = *state.ownership->map;
-  return map.current.is_home(node.id, cluster::placement_digest(uname), pieces.at(map.version));
+  return map.current.is_home(node.id, cluster::placement_digest(uname), count.at(map.version));
 }
 
 std::function<bool(std::string_view)> names_to_show(
     const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket) {
   const auto* record = state->bmd.find(bucket);
-  if (record == nullptr || !record->pieces().many()) return {};
+  if (record == nullptr || !record->replica_count().many()) return {};
   return [state = std::move(state), record, self = node.id](std::string_view name) {
     const auto digest = cluster::placement_digest(record->placement_name(name));
     return cluster::writer_of(*state->ownership->map, digest) == self;
@@ -324,7 +324,8 @@ Task<Status> give_marked(TargetNode& node, VersionInFlight outbound, std::string
 
 Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record) {
   const auto state = node.owned.state();
-  auto others = without(homes_of(*state->map, name.uname, pieces_of(node, name.bucket)), {node.id});
+  auto others =
+      without(homes_of(*state->map, name.uname, replica_count_of(node, name.bucket)), {node.id});
   co_return co_await check_room(node, name, record.generation, record.file_bytes(),
                                 std::move(others));
 }
@@ -344,21 +345,21 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
     if (state == nullptr)
       co_return fail(Errc::unavailable,
                      "{} has had another owner meanwhile: the outcome is unknown", name.object);
-    const cluster::Pieces all_pieces = pieces_of(node, name.bucket);
-    const std::size_t pieces = all_pieces.at(state->map->version);
-    const auto homes = homes_of(*state->map, name.uname, all_pieces);
+    const cluster::ReplicaCount count = replica_count_of(node, name.bucket);
+    const std::size_t wanted = count.at(state->map->version);
+    const auto homes = homes_of(*state->map, name.uname, count);
     if (homes.empty() || homes.front() != node.id)
       co_return fail(Errc::unavailable, "{} has just got another owner: the outcome is unknown",
                      name.object);
     const std::size_t required =
-        durability == cluster::Durability::strict ? pieces : copies_required(pieces);
+        durability == cluster::Durability::strict ? wanted : copies_required(wanted);
     // A home may have copies on several of its drives.
     const std::size_t copies = homes.size() * std::max<std::size_t>(1, name.copies);
     if (copies < required)
       co_return fail(Errc::unavailable,
                      "object {} is to have {} copies, a write needs {} of them and there are "
                      "targets for {}",
-                     name.object, pieces, required, copies);
+                     name.object, wanted, required, copies);
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
     if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, marked, lacking));
@@ -382,8 +383,8 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
       co_return fail(Errc::unavailable, "{}", last.message);
     const auto now = node.owned.state();
     if (all && now->map->version == state->map->version &&
-        former_homes_know(*now, name.uname, all_pieces))
-      co_return copies >= pieces;
+        former_homes_know(*now, name.uname, count))
+      co_return copies >= wanted;
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
                      last.message);
@@ -424,7 +425,7 @@ Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation genera
   const auto map = node.owned.state()->map;
   std::vector<Task<Status>> calls;
   for (const std::string& id :
-       without(homes_of(*map, name.uname, pieces_of(node, name.bucket)), {node.id}))
+       without(homes_of(*map, name.uname, replica_count_of(node, name.bucket)), {node.id}))
     calls.push_back(node_copies_tell(node, name, generation, id));
   co_await gather(std::move(calls));
 }
@@ -492,7 +493,7 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
 }  // namespace
 
 Task<Status> resolve_copies(TargetNode& node, ObjectName name) {
-  if (!pieces_of(node, name.bucket).many()) co_return Status();
+  if (!replica_count_of(node, name.bucket).many()) co_return Status();
   CO_TRY_OK(is_authoritative_for_copies(node));
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   do {
@@ -530,7 +531,7 @@ Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const Op
 }  // namespace
 
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name) {
-  if (!pieces_of(node, name.bucket).many()) co_return co_await node.store.open_object(name);
+  if (!replica_count_of(node, name.bucket).many()) co_return co_await node.store.open_object(name);
   CO_TRY_OK(is_authoritative_for_copies(node));
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   do {

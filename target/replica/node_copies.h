@@ -16,15 +16,15 @@ namespace tarn::target {
 
 /// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most. It is
 /// to be asked for after the map that it is used with, so that it is as new.
-[[nodiscard]] cluster::Pieces pieces_of(const TargetNode& node, BucketId bucket);
+[[nodiscard]] cluster::ReplicaCount replica_count_of(const TargetNode& node, BucketId bucket);
 /// True if this node is a home of the name by `state`.
 [[nodiscard]] bool is_home(const TargetNode& node, const cluster::ClusterState& state,
-                           const std::string& uname, const cluster::Pieces& pieces);
-/// Ids of the homes of a name, the owner's first. Fewer than its pieces when there are not so many
-/// targets.
+                           const std::string& uname, const cluster::ReplicaCount& count);
+/// Ids of the homes of a name, the owner's first. Fewer than its replica count when there are not
+/// so many targets.
 [[nodiscard]] std::vector<std::string> homes_of(const cluster::Ownership& map,
                                                 const std::string& uname,
-                                                const cluster::Pieces& pieces);
+                                                const cluster::ReplicaCount& count);
 
 /// Which names of a bucket this node shows and counts, so that each appears once: those that it
 /// owns. Empty: all that it has, since no other target has them.

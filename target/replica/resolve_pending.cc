@@ -51,7 +51,7 @@ Task<bool> settle_everything(TargetNode& node) {
   bool all = true;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    if (!bucket.pieces().many()) continue;
+    if (!bucket.replica_count().many()) continue;
     for (const auto& drive : node.store.drives()) {
       const auto done = co_await settle_drive(node, *drive, bucket);
       all = all && done && *done;

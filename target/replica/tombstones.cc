@@ -76,11 +76,11 @@ class Sweep {
   /// Tombstones stay where objects have copies on several targets: all of these would have to be
   /// asked if a drive of theirs is away.
   [[nodiscard]] bool may_forget(const ObjectName& name) const {
-    const cluster::Pieces pieces = pieces_of(node_, name.bucket);
-    const bool others_confirmed = !pieces.many();
+    const cluster::ReplicaCount count = replica_count_of(node_, name.bucket);
+    const bool others_confirmed = !count.many();
     return may_forget_any() && cluster::may_drop_tombstone(*node_.owned.state()->map, node_.id,
                                                            cluster::placement_digest(name.uname),
-                                                           pieces, others_confirmed);
+                                                           count, others_confirmed);
   }
 
   /// The next page of names.

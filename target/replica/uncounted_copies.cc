@@ -7,7 +7,7 @@ namespace tarn::target {
 
 Result<UncountedCopies> UncountedCopies::of(TargetNode& node, const cluster::BucketRecord& bucket) {
   UncountedCopies out;
-  const bool has_copies = bucket.pieces().many() || api::copies_of(bucket.props) > 0;
+  const bool has_copies = bucket.replica_count().many() || api::copies_of(bucket.props) > 0;
   if (api::has_upstream(bucket.name) && !has_copies) return out;
   for (const auto& drive : node.store.drives()) {
     if (!drive->in_service()) continue;

@@ -56,8 +56,8 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
 /// A home of a name with copies on nodes answers readers as its owner does (docs/decisions/014).
 void read_at_home(const TargetNode& node, ObjectRequest& out) {
   if (out.elsewhere == nullptr) return;
-  const cluster::Pieces pieces = out.bucket.pieces();
-  if (pieces.many() && is_home(node, *out.state, out.name.uname, pieces)) out.elsewhere = nullptr;
+  const cluster::ReplicaCount count = out.bucket.replica_count();
+  if (count.many() && is_home(node, *out.state, out.name.uname, count)) out.elsewhere = nullptr;
 }
 
 /// Does what admit_now() could not do without asking the meta store.

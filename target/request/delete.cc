@@ -49,7 +49,8 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
     co_return co_await request.exchange.respond(http::Response(200));
   }
   // Without the lock: what others hold pending is given to this node as well.
-  if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (replica_count_of(node, wanted.name.bucket).many())
+    CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));

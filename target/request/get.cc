@@ -122,7 +122,7 @@ bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const Op
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
   const auto digest = cluster::placement_digest(wanted.name.uname);
   return cluster::readers_of(*wanted.state->ownership->map, node.id, digest,
-                             pieces_of(node, wanted.name.bucket), found)
+                             replica_count_of(node, wanted.name.bucket), found)
       .empty();
 }
 

@@ -93,7 +93,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   plan.shows = names_to_show(node, state, plan.bucket.id);
   plan.bucket = on_drives(plan.bucket.id, record);
   std::string after(query.get("after"));
-  auto listing = record != nullptr && record->pieces().many()
+  auto listing = record != nullptr && record->replica_count().many()
                      ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
                      : list_page(node.store, std::move(plan), std::move(after), *limit);
   CO_TRY(const auto page, co_await std::move(listing));

@@ -197,7 +197,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   };
   CO_TRY_OK(lists_all());
   api::Uncounted uncounted = uncounted_here(node, wanted.bucket->id, copies);
-  if (wanted.bucket->pieces().many()) CO_TRY_OK(is_authoritative_for_copies(node));
+  if (wanted.bucket->replica_count().many()) CO_TRY_OK(is_authoritative_for_copies(node));
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
       wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);

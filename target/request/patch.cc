@@ -61,7 +61,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
     co_return co_await request.exchange.respond(http::Response(200));
   }
 
-  const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
+  const bool on_nodes = replica_count_of(node, wanted.name.bucket).many();
   // Without the lock: what others hold, newer or pending, is given to this node as well.
   if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await fetch_to_owner(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
@@ -83,7 +83,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
   // From the commit on nothing of the name is given to others before this has ended.
-  if (pieces_of(node, wanted.name.bucket).many())
+  if (replica_count_of(node, wanted.name.bucket).many())
     co_return fail(Errc::unavailable, "the bucket has just got copies on nodes; try again");
 
   io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object,

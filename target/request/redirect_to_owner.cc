@@ -67,7 +67,7 @@ Task<Status> send_to_faster(TargetNode& node, http::Request& request, const Obje
 const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
                                const ObjectRequest& wanted) {
   const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
-                              pieces_of(node, wanted.name.bucket));
+                              replica_count_of(node, wanted.name.bucket));
   const auto here = std::find(homes.begin(), homes.end(), node.id);
   if (here == homes.end() || homes.size() < 2) return nullptr;
   const auto hops = parse_u64(request.query().get(kHops)).value_or(0);

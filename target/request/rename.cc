@@ -21,7 +21,8 @@ constexpr int kRenameAttemptsMax = 3;  // copies again when the source was chang
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
   // Without the lock: what others hold pending is given to this node as well.
-  if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (replica_count_of(node, wanted.name.bucket).many())
+    CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists())

@@ -88,7 +88,7 @@ Task<Result<std::vector<Evictable>>> Eviction::next_objects(const Source& source
   at.in_slices = !page.more;
   // Where there are no copies, what lies here is known here.
   const api::BucketProps& props = source.bucket.props;
-  if (source.bucket.pieces().many() || api::copies_of(props) > 0) {
+  if (source.bucket.replica_count().many() || api::copies_of(props) > 0) {
     co_await ask_last_reads(node_, source.bucket, out);
   } else {
     for (Evictable& file : out)

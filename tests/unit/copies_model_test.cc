@@ -144,8 +144,8 @@ struct Changes {
 /// is the business of others.
 class World {
  public:
-  World(std::uint32_t seed, std::size_t pieces, const Changes& changes)
-      : random_(seed), pieces_(pieces), changes_(changes) {
+  World(std::uint32_t seed, std::size_t count, const Changes& changes)
+      : random_(seed), count_(count), changes_(changes) {
     for (int i = 0; i < kNames; ++i)
       digests_.push_back(placement_digest("ais/@#/data/" + std::to_string(i)));
     for (int i = 0; i < 3; ++i) join();
@@ -174,10 +174,10 @@ class World {
     const std::size_t at = pick_index(kTargetsMax);
     return at < map_.members.size() ? map_.members[at].id : "";
   }
-  [[nodiscard]] Pieces pieces() const { return {pieces_, before_}; }
+  [[nodiscard]] ReplicaCount count() const { return {count_, before_}; }
   [[nodiscard]] std::vector<std::string> homes(int name) const {
     std::vector<std::string> out;
-    for (const Home& home : map_.current.homes(digest(name), pieces_))
+    for (const Home& home : map_.current.homes(digest(name), count_))
       if (home.drive == 0) out.push_back(map_.current.id(home.node));
     return out;
   }
@@ -209,9 +209,9 @@ class World {
   [[nodiscard]] std::optional<Version> read(const std::string& self, int name) const;
 
   std::mt19937 random_;
-  std::size_t pieces_;
+  std::size_t count_;
   Changes changes_;
-  std::vector<PiecesBefore> before_;
+  std::vector<PastReplicaCount> before_;
   Ownership map_;
   std::map<std::string, Target> targets_;
   std::vector<std::uint64_t> digests_;
@@ -245,7 +245,7 @@ void World::change_zone(const std::string& id) {
 void World::write(int name) {
   const auto all = homes(name);
   for (const std::string& id : all)
-    if (!targets_.at(id).takes(name, pieces_)) return;
+    if (!targets_.at(id).takes(name, count_)) return;
   const Version version{map_.version, ++counter_};
   for (const std::string& id : all) give(id, name, version);
   old_[name].push_back(version);
@@ -261,7 +261,7 @@ void World::remove(const std::string& id) {
 
 /// A drive goes with what it has, or comes with what it had some time ago.
 void World::change_drives(Target& target, const std::string& id) {
-  if (!pieces().many()) return;  // who has a single copy is believed whatever its drives are
+  if (!count().many()) return;  // who has a single copy is believed whatever its drives are
   for (int name = 0; name < kNames; ++name) {
     if (pick(2) == 0) continue;
     for (ModelDrive& drive : target.drives) drive.has.erase(name);
@@ -279,10 +279,10 @@ void World::change_drives(Target& target, const std::string& id) {
 
 void World::change_copies() {
   const std::size_t next = 1 + pick_index(4);
-  if (next == pieces_) return;
+  if (next == count_) return;
   map_ = with_other_copies(map_);
-  note_pieces(before_, map_, static_cast<std::uint32_t>(pieces_));
-  pieces_ = next;
+  note_replica_count(before_, map_, static_cast<std::uint32_t>(count_));
+  count_ = next;
 }
 
 /// A drive goes or comes back; others give what it had, or what they overtook on it is dropped.
@@ -304,7 +304,7 @@ void World::step_of_drives(Target& target, const std::string& id) {
 /// Does the work of lost_records.cc at one target, or a part of it.
 void World::give_lost(const std::string& id) {
   const Target& giver = targets_.at(id);
-  if (!giver.alive || pieces_ < 2) return;
+  if (!giver.alive || count_ < 2) return;
   for (const int name : giver.names()) {
     const auto all = homes(name);
     if (!giver.has_full_view(name) || std::find(all.begin(), all.end(), id) == all.end()) continue;
@@ -319,14 +319,14 @@ bool World::move(const std::string& id, int name) {
   if (targets_.at(id).home(name).away) return false;  // as open_outgoing()
   const Version version = held(id, name);
   if (version == Version{}) return true;
-  const NamePlan plan = plan_name(map_, id, digest(name), pieces());
+  const NamePlan plan = plan_name(map_, id, digest(name), count());
   for (const std::string& to : plan.send) {
-    if (!targets_.at(to).takes(name, pieces_)) return false;
+    if (!targets_.at(to).takes(name, count_)) return false;
     give(to, name, version);
   }
   if (plan.keep) return true;
   for (const std::string& to : plan.confirm) {
-    if (!targets_.at(to).takes(name, pieces_)) return false;
+    if (!targets_.at(to).takes(name, count_)) return false;
     if (held(to, name) >= version) continue;
     if (pick(2) == 0) return false;
     give(to, name, version);
@@ -402,7 +402,7 @@ std::optional<Version> World::read(const std::string& self, int name) const {
   const Target& own = targets_.at(self);
   const bool sees = own.has_full_view(name);
   const auto groups =
-      readers_of(sees ? map_ : with_loss(map_, self, 0), self, digest(name), pieces(), newest.map);
+      readers_of(sees ? map_ : with_loss(map_, self, 0), self, digest(name), count(), newest.map);
   const bool others_know =
       !groups.empty() && std::none_of(groups.begin(), groups.end(),
                                       [](const ReadGroup& group) { return group.all_needed; });
@@ -479,13 +479,13 @@ std::string World::check_at_rest() const {
   return "";
 }
 
-void run_worlds(std::size_t pieces, int worlds, const Changes& changes = {}) {
+void run_worlds(std::size_t count, int worlds, const Changes& changes = {}) {
   int zones_used = 0;
   const auto first = test_seed();
   for (int i = 0; i < worlds; ++i) {
     const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
-    CAPTURE(seed, pieces);
-    World world(seed, pieces, changes);
+    CAPTURE(seed, count);
+    World world(seed, count, changes);
     for (int step = 0; step < kSteps; ++step) {
       CAPTURE(step);
       world.step();

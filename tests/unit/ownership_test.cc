@@ -24,7 +24,7 @@ NodeSet set_of(int nodes, std::uint32_t drives) {
   return out;
 }
 
-TEST_CASE("ownership: pieces lie on distinct nodes while there are enough", "[ownership]") {
+TEST_CASE("ownership: copies lie on distinct nodes while there are enough", "[ownership]") {
   const NodeSet set = set_of(12, 8);
   for (int i = 0; i < 100; ++i) {
     const auto homes = set.homes(digest_of(i), 10);
@@ -246,13 +246,13 @@ TEST_CASE("ownership: nobody waits for who is out where there are other copies",
 TEST_CASE("ownership: another number of copies makes the same targets other homes", "[ownership]") {
   const Ownership two = map_of({"t1", "t2", "t3"});
   const Ownership three = with_other_copies(two);
-  std::vector<PiecesBefore> before;
-  note_pieces(before, three, 2);
-  CHECK(before == std::vector<PiecesBefore>{{two.version, 2}});
+  std::vector<PastReplicaCount> before;
+  note_replica_count(before, three, 2);
+  CHECK(before == std::vector<PastReplicaCount>{{two.version, 2}});
   REQUIRE(three.past.size() == 1);
   CHECK(three.past.front().nodes == three.current);
-  const Pieces more(3, before);
-  const Pieces same(2);
+  const ReplicaCount more(3, before);
+  const ReplicaCount same(2);
   for (int i = 0; i < 100; ++i) {
     const auto digest = digest_of(i);
     for (const char* id : {"t1", "t2", "t3"}) {
@@ -268,10 +268,10 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   }
   // And back: what is no home any more gives it up once the others have it.
   const Ownership back = with_other_copies(three);
-  note_pieces(before, back, 3);
-  CHECK(before == std::vector<PiecesBefore>{{two.version, 2}, {three.version, 3}});
+  note_replica_count(before, back, 3);
+  CHECK(before == std::vector<PastReplicaCount>{{two.version, 2}, {three.version, 3}});
   CHECK(back.past.size() == 2);
-  const Pieces less(2, before);
+  const ReplicaCount less(2, before);
   for (int i = 0; i < 100; ++i)
     CHECK(plan_name(back, "t3", digest_of(i), less).keep ==
           back.current.is_home("t3", digest_of(i), 2));
@@ -279,8 +279,8 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   const auto all = [](const std::string&) { return true; };
   const Ownership moved = without_done_sets(back, all).value();
   CHECK(moved.past.empty());
-  note_pieces(before, with_other_copies(moved), 2);
-  CHECK(before == std::vector<PiecesBefore>{{moved.version, 2}});
+  note_replica_count(before, with_other_copies(moved), 2);
+  CHECK(before == std::vector<PastReplicaCount>{{moved.version, 2}});
 }
 
 TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {

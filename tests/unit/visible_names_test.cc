@@ -12,8 +12,9 @@
 namespace tarn::cluster {
 namespace visible_names_test {
 
-bool shows_all(const Ownership& map, const Pieces& pieces, const std::set<std::string>& blind) {
-  return shows_all_names(map, pieces, [&](const std::string& id) { return blind.contains(id); });
+bool shows_all(const Ownership& map, const ReplicaCount& count,
+               const std::set<std::string>& blind) {
+  return shows_all_names(map, count, [&](const std::string& id) { return blind.contains(id); });
 }
 
 TEST_CASE("visible names: one home fewer than a name has may be blind", "[ownership]") {
@@ -45,10 +46,10 @@ TEST_CASE("visible names: a past epoch may be all that has a name", "[ownership]
 TEST_CASE("visible names: another number of copies leaves those of before", "[ownership]") {
   const Ownership before = map_of({"t1", "t2", "t3"});
   const Ownership after = with_other_copies(before);
-  std::vector<PiecesBefore> then;
-  note_pieces(then, after, 1);
-  CHECK_FALSE(shows_all(after, Pieces(2, then), {"t1"}));
-  CHECK(shows_all(after, Pieces(2, then), {}));
+  std::vector<PastReplicaCount> then;
+  note_replica_count(then, after, 1);
+  CHECK_FALSE(shows_all(after, ReplicaCount(2, then), {"t1"}));
+  CHECK(shows_all(after, ReplicaCount(2, then), {}));
 }
 
 TEST_CASE("visible names: who has lost what it had is blind in the sets of before", "[ownership]") {

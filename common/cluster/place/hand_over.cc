@@ -116,10 +116,10 @@ std::uint64_t HandOver::map_version(WriteId write) const {
 
 void HandOver::end(WriteId write) { writes_.erase(write); }
 
-std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, const Pieces& pieces,
+std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, const ReplicaCount& count,
                                                       const CopySender& sender) {
   const std::uint64_t digest = placement_digest(uname);
-  if (!state_ || !accepts_copy(*state_->map, self_, digest, pieces, sender)) return std::nullopt;
+  if (!state_ || !accepts_copy(*state_->map, self_, digest, count, sender)) return std::nullopt;
   writes_[++last_] = Write{std::move(uname), digest, 0, state_->map->version, false, true, true};
   return last_;
 }

@@ -28,10 +28,10 @@ struct TargetStatus {
   std::uint64_t drive_set = 0;
   /// How many drives it has, those included that are away for a while; 0: it does not say.
   std::uint32_t drives = 0;
-  /// It can read records of coded objects, and keep pieces of them (docs/decisions/019).
+  /// It can read records of coded objects, and keep slices of them (docs/decisions/019).
   bool coding = false;
   /// Of which of its drives it believes that they are lost, as a number; 0: of none. When it
-  /// changes, pieces may be missing, or back.
+  /// changes, copies may be missing, or back.
   std::uint64_t lost_drives = 0;
 };
 
@@ -95,7 +95,7 @@ class HandOver {
   /// (accepts_copy). Called under the name's lock; end() must follow
   /// once it is stored or given up: until then this node does not say that it holds nothing of
   /// others.
-  [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, const Pieces& pieces,
+  [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, const ReplicaCount& count,
                                                   const CopySender& sender);
 
   /// No write and no copy is on its way to a drive. A target without records that is not idle is

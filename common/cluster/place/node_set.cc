@@ -36,18 +36,18 @@ std::vector<std::size_t> NodeSet::order(std::uint64_t name_digest) const {
 }
 
 std::optional<std::vector<Home>> NodeSet::spread(std::span<const std::size_t> order,
-                                                 std::size_t pieces) const {
+                                                 std::size_t count) const {
   std::vector<Home> out;
   std::vector<std::size_t> has(zones());
-  for (std::uint32_t drive = 0; out.size() < pieces; ++drive) {
-    std::vector<std::size_t> unused(zones());  // targets without a piece in this round
+  for (std::uint32_t drive = 0; out.size() < count; ++drive) {
+    std::vector<std::size_t> unused(zones());  // targets without a copy in this round
     for (std::size_t node = 0; node < size(); ++node)
       if (drives_[node] > drive) ++unused[zone_of_[node]];
     std::vector<std::size_t> round;
     for (const std::size_t node : order)
       if (drives_[node] > drive) round.push_back(node);
     const auto before = out.size();
-    while (out.size() < pieces) {
+    while (out.size() < count) {
       std::optional<std::size_t> least;
       for (std::size_t zone = 0; zone < zones(); ++zone)
         if (unused[zone] > 0 && (!least || has[zone] < *least)) least = has[zone];
@@ -67,23 +67,23 @@ std::optional<std::vector<Home>> NodeSet::spread(std::span<const std::size_t> or
   return out;
 }
 
-std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t pieces) const {
+std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t count) const {
   std::vector<Home> out;
-  if (empty() || pieces == 0) return out;
-  if (pieces == 1) return {{placement_first(candidates_, name_digest), 0}};
+  if (empty() || count == 0) return out;
+  if (count == 1) return {{placement_first(candidates_, name_digest), 0}};
   if (zones() > 1) {
     // Few names need more of the order than this.
     constexpr std::size_t kAhead = 4;
-    auto few = spread(placement_order(candidates_, name_digest, kAhead * pieces), pieces);
-    return few ? std::move(*few) : spread(order(name_digest), pieces).value();
+    auto few = spread(placement_order(candidates_, name_digest, kAhead * count), count);
+    return few ? std::move(*few) : spread(order(name_digest), count).value();
   }
-  // While there are enough nodes, none has a second piece.
-  const auto order = placement_order(candidates_, name_digest, pieces);
+  // While there are enough nodes, none has a second copy.
+  const auto order = placement_order(candidates_, name_digest, count);
   bool any = true;
-  for (std::uint32_t drive = 0; any && out.size() < pieces; ++drive) {
+  for (std::uint32_t drive = 0; any && out.size() < count; ++drive) {
     any = false;
     for (const std::size_t node : order) {
-      if (drives_[node] <= drive || out.size() == pieces) continue;
+      if (drives_[node] <= drive || out.size() == count) continue;
       out.push_back({node, drive});
       any = true;
     }
@@ -91,9 +91,9 @@ std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t pieces) 
   return out;
 }
 
-bool NodeSet::is_home(std::string_view id, std::uint64_t name_digest, std::size_t pieces) const {
-  if (pieces == 1) return !empty() && owner(name_digest) == id;
-  const auto all = homes(name_digest, pieces);
+bool NodeSet::is_home(std::string_view id, std::uint64_t name_digest, std::size_t count) const {
+  if (count == 1) return !empty() && owner(name_digest) == id;
+  const auto all = homes(name_digest, count);
   return std::any_of(all.begin(), all.end(),
                      [&](const Home& home) { return ids_[home.node] == id; });
 }

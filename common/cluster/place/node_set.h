@@ -12,9 +12,8 @@
 
 namespace tarn::cluster {
 
-/// Where one piece (copy or slice) of an object lies: a target of a NodeSet, and which of that
-/// target's drives in its own HRW order. `drive` is above 0 only where there are more pieces than
-/// targets.
+/// Place of one copy or slice of an object: a target of a NodeSet, and which of that target's
+/// drives in its own HRW order. `drive` is above 0 only where there are more copies than targets.
 struct Home {
   std::size_t node = 0;
   std::uint32_t drive = 0;
@@ -23,7 +22,7 @@ struct Home {
 };
 
 /// The targets between which placement chooses, at one time. Sorted by id. Where they lie in
-/// several zones (docs/decisions/024), the pieces of a name are spread evenly over these. A value.
+/// several zones (docs/decisions/024), the copies of a name are spread evenly over these. A value.
 class NodeSet {
  public:
   /// `weight` above 0, `drives` at least 1, `id` not in the set yet. `zone`: the same for all when
@@ -47,22 +46,22 @@ class NodeSet {
   [[nodiscard]] const std::string& owner(std::uint64_t name_digest) const;
   /// Indexes of all targets in HRW order for the name with this digest.
   [[nodiscard]] std::vector<std::size_t> order(std::uint64_t name_digest) const;
-  /// The homes of `pieces` pieces, the owner's first. Each next one is the first target without a
-  /// piece in HRW order, in a zone with the fewest pieces until then. Zones whose targets all have
-  /// a piece do not count. When all targets have one, their other drives follow in the same way, as
-  /// evenly as they have them. Fewer than `pieces` when there are not so many drives. A target more
-  /// or fewer changes one home of a name at most, while there are as many targets as pieces.
-  [[nodiscard]] std::vector<Home> homes(std::uint64_t name_digest, std::size_t pieces) const;
+  /// The homes of `count` copies, the owner's first. Each next one is the first target without a
+  /// copy in HRW order, in a zone with the fewest copies until then. Zones whose targets all have a
+  /// copy do not count. When all targets have one, their other drives follow in the same way, as
+  /// evenly as they have them. Fewer than `count` when there are not so many drives. A target more
+  /// or fewer changes one home of a name at most, while there are as many targets as copies.
+  [[nodiscard]] std::vector<Home> homes(std::uint64_t name_digest, std::size_t count) const;
   /// True if `id` has one of the homes.
   [[nodiscard]] bool is_home(std::string_view id, std::uint64_t name_digest,
-                             std::size_t pieces) const;
+                             std::size_t count) const;
 
   bool operator==(const NodeSet& other) const;
 
  private:
   /// Nothing when `order`, the first targets in HRW order, does not reach far enough.
   [[nodiscard]] std::optional<std::vector<Home>> spread(std::span<const std::size_t> order,
-                                                        std::size_t pieces) const;
+                                                        std::size_t count) const;
 
   std::vector<std::string> ids_;
   std::vector<Candidate> candidates_;

@@ -170,11 +170,12 @@ Ownership with_other_copies(const Ownership& map) {
   return next;
 }
 
-void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces) {
+void note_replica_count(std::vector<PastReplicaCount>& before, const Ownership& next,
+                        std::uint32_t count) {
   const std::uint64_t last = next.version - 1;
   const std::uint64_t oldest = next.past.empty() ? last : next.past.back().last;
-  std::erase_if(before, [&](const PiecesBefore& each) { return each.last < oldest; });
-  before.push_back({last, pieces});
+  std::erase_if(before, [&](const PastReplicaCount& each) { return each.last < oldest; });
+  before.push_back({last, count});
 }
 
 std::optional<Ownership> with_given_sets(const Ownership& map,
@@ -208,8 +209,8 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
 }
 
 std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
-                                    const Pieces& pieces) {
-  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+                                    const ReplicaCount& count) {
+  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
   std::erase_if(out, [&](const std::string& id) { return ownership_has(set.lost, id); });
   return out;
 }
@@ -217,28 +218,28 @@ std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_dig
 namespace {
 
 /// True if newer sets have the name, whatever this one's members do.
-bool is_given(const PastEpoch& set, std::uint64_t name_digest, const Pieces& pieces) {
-  if (!pieces.many() || set.only_for.empty()) return false;
-  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+bool is_given(const PastEpoch& set, std::uint64_t name_digest, const ReplicaCount& count) {
+  if (!count.many() || set.only_for.empty()) return false;
+  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
   return std::any_of(homes.begin(), homes.end(),
                      [&](const std::string& id) { return !ownership_has(set.only_for, id); });
 }
 
 /// Targets to ask about one past epoch; no homes when `self` is enough, or none is left.
 ReadGroup group_of(const Ownership& map, const PastEpoch& set, std::string_view self,
-                   std::uint64_t name_digest, const Pieces& pieces) {
-  ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
+                   std::uint64_t name_digest, const ReplicaCount& count) {
+  ReadGroup out{set.last, sure_homes(set, name_digest, count), false};
   const bool is_sure = !out.homes.empty();
   out.all_needed = !is_sure;
   if (is_sure && ownership_has(out.homes, self)) out.homes.clear();
   if (is_sure) return out;
-  // Of one piece, its home alone may have some still. Of several, any member may: it may have been
+  // Of one copy, its home alone may have some still. Of several, any member may: it may have been
   // given it meanwhile.
-  if (pieces.many())
+  if (count.many())
     for (const Member& member : map.members) out.homes.push_back(member.id);
   else
     for (const std::string& id :
-         ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last))))
+         ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last))))
       if (map.find(id) != nullptr) out.homes.push_back(id);
   std::erase(out.homes, self);
   return out;
@@ -247,13 +248,13 @@ ReadGroup group_of(const Ownership& map, const PastEpoch& set, std::string_view 
 }  // namespace
 
 std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
-                                  std::uint64_t name_digest, const Pieces& pieces,
+                                  std::uint64_t name_digest, const ReplicaCount& count,
                                   std::uint64_t found) {
   std::vector<ReadGroup> out;
   for (const PastEpoch& set : map.past) {
     if (found > set.last) break;  // sets are sorted: all further ones are older still
-    if (is_given(set, name_digest, pieces)) continue;
-    ReadGroup group = group_of(map, set, self, name_digest, pieces);
+    if (is_given(set, name_digest, count)) continue;
+    ReadGroup group = group_of(map, set, self, name_digest, count);
     const bool asked = std::any_of(out.begin(), out.end(), [&](const ReadGroup& newer) {
       return newer.homes == group.homes && newer.all_needed == group.all_needed;
     });
@@ -276,13 +277,13 @@ std::vector<std::string> may_hold_any(const Ownership& map) {
 }
 
 bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                        const Pieces& pieces, bool others_confirmed) {
+                        const ReplicaCount& count, bool others_confirmed) {
   if (!SAFETY("safety.keep_tombstones")) return true;
-  const auto present = ids_of(map.current, map.current.homes(name_digest, pieces.at(map.version)));
+  const auto present = ids_of(map.current, map.current.homes(name_digest, count.at(map.version)));
   if (!ownership_has(present, self)) return false;
   if (!others_confirmed) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
-    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
     return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
       return ownership_has(present, home) || map.find(home) == nullptr;
     });
@@ -290,10 +291,10 @@ bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64
 }
 
 bool accepts_copy(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                  const Pieces& pieces, const CopySender& sender) {
+                  const ReplicaCount& count, const CopySender& sender) {
   if (SAFETY("safety.refuse_old_copies") && sender.map_version < map.version) return false;
   if (SAFETY("safety.refuse_fenced") && map.find(sender.id) == nullptr) return false;
-  return map.current.is_home(self, name_digest, pieces.at(map.version));
+  return map.current.is_home(self, name_digest, count.at(map.version));
 }
 
 }  // namespace tarn::cluster

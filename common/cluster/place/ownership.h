@@ -11,7 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/cluster/place/node_set.h"
-#include "common/cluster/place/pieces.h"
+#include "common/cluster/place/replica_count.h"
 
 namespace tarn::cluster {
 
@@ -88,10 +88,10 @@ struct Ownership {
 /// Error that says what is allowed, unless `zone` can be the name of a zone: 1 to 63 letters,
 /// digits, '.', '_' and '-'.
 [[nodiscard]] Status check_zone(std::string_view zone);
-/// True if placement spreads pieces over zones: each target that is to stay has one, whether it is
+/// True if placement spreads copies over zones: each target that is to stay has one, whether it is
 /// up or not. So a cluster whose targets are given zones one by one moves its data once.
 [[nodiscard]] bool zones_in_use(const std::vector<Member>& members);
-/// Zone of each member, by id, where placement spreads pieces over at least two zones; else empty.
+/// Zone of each member, by id, where placement spreads copies over at least two zones; else empty.
 [[nodiscard]] std::map<std::string, std::string> zones_by_id(const std::vector<Member>& members);
 /// Ownership::current of a map with these members.
 [[nodiscard]] NodeSet owning_members(const std::vector<Member>& members);
@@ -112,12 +112,13 @@ struct Ownership {
 /// until now; `drive_set` is what it says of its drives.
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
-/// The map from which on a bucket has another number of pieces (Pieces): the set that owned until
-/// now becomes a past epoch, with the homes that names had, though no member came or went.
+/// The map from which on a bucket has another replica count: the set that owned until now becomes a
+/// past epoch, with the homes that names had, though no member came or went.
 [[nodiscard]] Ownership with_other_copies(const Ownership& map);
-/// Adds to `before` that a bucket had `pieces` until the map `next`, which with_other_copies()
-/// made. Forgets entries of which no past epoch is left.
-void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces);
+/// Adds to `before` that a bucket had `count` replicas until the map `next`, which
+/// with_other_copies() made. Forgets entries of which no past epoch is left.
+void note_replica_count(std::vector<PastReplicaCount>& before, const Ownership& next,
+                        std::uint32_t count);
 /// The map without the past epochs of which `done` (called with an id) is true for all their
 /// targets that are still members. Where `lost` is not empty, it must be true for all members of
 /// the map. Nothing when there is no such set.
@@ -149,12 +150,12 @@ struct ReadGroup {
 /// version of the best generation seen so far, 0 for none; groups that cannot have anything newer
 /// are left out. Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
-                                                std::uint64_t name_digest, const Pieces& pieces,
-                                                std::uint64_t found);
+                                                std::uint64_t name_digest,
+                                                const ReplicaCount& count, std::uint64_t found);
 
 /// The homes of a name in a past epoch that have not lost what they had. In HRW order.
 [[nodiscard]] std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
-                                                  const Pieces& pieces);
+                                                  const ReplicaCount& count);
 
 /// All targets that may hold any name: they must answer before a list is complete. Sorted.
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
@@ -164,7 +165,7 @@ struct ReadGroup {
 /// copy still on its way has an older map than the one in which that is so, and is refused
 /// (accepts_copy).
 [[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
-                                      std::uint64_t name_digest, const Pieces& pieces,
+                                      std::uint64_t name_digest, const ReplicaCount& count,
                                       bool others_confirmed);
 /// Sender of a moved copy, and the map version by which it sends.
 struct CopySender {
@@ -174,7 +175,7 @@ struct CopySender {
 /// True if `self`, which knows `map`, takes a copy from `sender`: not when the sender acted on an
 /// older map, or is fenced. A receiver with an older map fetches the newer one first.
 [[nodiscard]] bool accepts_copy(const Ownership& map, std::string_view self,
-                                std::uint64_t name_digest, const Pieces& pieces,
+                                std::uint64_t name_digest, const ReplicaCount& count,
                                 const CopySender& sender);
 
 template <class Done>

@@ -7,9 +7,9 @@ namespace {
 
 using Ids = std::vector<std::string>;
 
-Ids homes_in(const NodeSet& set, std::uint64_t digest, std::size_t pieces) {
+Ids homes_in(const NodeSet& set, std::uint64_t digest, std::size_t count) {
   Ids out;
-  for (const Home& home : set.homes(digest, pieces))
+  for (const Home& home : set.homes(digest, count))
     if (home.drive == 0) out.push_back(set.id(home.node));
   return out;
 }
@@ -53,13 +53,13 @@ std::string sender(const Ownership& map, const PastEpoch& set, const Ids& leaver
 
 /// Those of the homes `present` to which `self` gives the name because of one past epoch.
 Ids receivers(const Ownership& map, const PastEpoch& set, const std::string& self,
-              std::uint64_t digest, const Pieces& pieces, const Ids& present) {
-  const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
-  const Ids sure = sure_homes(set, digest, pieces);
+              std::uint64_t digest, const ReplicaCount& count, const Ids& present) {
+  const Ids before = homes_in(set.nodes, digest, count.at(set.last));
+  const Ids sure = sure_homes(set, digest, count);
   // Each target that still has it, was given it meanwhile, or has it back with a drive, gives it to
   // all.
   const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
-  if (pieces.many() && (sure.empty() || is_lost)) return minus(present, {self});
+  if (count.many() && (sure.empty() || is_lost)) return minus(present, {self});
   if (!rebalance_plan_has(sure, self)) return {};
   Ids out;
   const Ids stayers = minus(sure, minus(sure, present));
@@ -73,16 +73,16 @@ Ids receivers(const Ownership& map, const PastEpoch& set, const std::string& sel
 }  // namespace
 
 NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                   const Pieces& pieces) {
+                   const ReplicaCount& count) {
   NamePlan plan;
-  if (!pieces.many() && map.current.owner(name_digest) == self) {
+  if (!count.many() && map.current.owner(name_digest) == self) {
     plan.keep = true;  // nearly all names, and no target lacks them
     return plan;
   }
-  const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
+  const Ids present = homes_in(map.current, name_digest, count.at(map.version));
   plan.keep = rebalance_plan_has(present, self);
   for (const PastEpoch& set : map.past)
-    for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
+    for (std::string& id : receivers(map, set, std::string(self), name_digest, count, present))
       if (!rebalance_plan_has(plan.send, id)) plan.send.push_back(std::move(id));
   if (plan.keep) return plan;
   // A stray, or one whose place no other target takes: the owner judges it by its generation.

@@ -24,7 +24,7 @@ struct NamePlan {
 /// version. No write of it may be under way here. Pure; a fresh plan is made from the newest map
 /// whenever that changes, so overlapping changes converge to the last one.
 [[nodiscard]] NamePlan plan_name(const Ownership& map, std::string_view self,
-                                 std::uint64_t name_digest, const Pieces& pieces);
+                                 std::uint64_t name_digest, const ReplicaCount& count);
 
 /// Names that a change from one set to another moves, with one copy each.
 struct MoveCount {

@@ -145,14 +145,14 @@ std::vector<std::string> zones_of(const NodeSet& standing, const SliceNeeds& nee
   return out;
 }
 
-/// How many of `groups`, with so many pieces each, the most first, may go: `spare` pieces may, and
+/// How many of `groups`, with so many slices each, the most first, may go: `spare` slices may, and
 /// one group of all `groups_max` must stay, since a record is to be left.
 std::size_t groups_to_spare(const std::vector<std::size_t>& groups, std::size_t groups_max,
                             std::size_t spare) {
   std::size_t out = 0;
   std::size_t lost = 0;
-  for (const std::size_t pieces : groups) {
-    lost += pieces;
+  for (const std::size_t slices : groups) {
+    lost += slices;
     if (lost > spare || out + 1 >= groups_max) break;
     ++out;
   }
@@ -202,7 +202,7 @@ SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bo
   };
   reach.nodes = groups_to_spare(together(targets_of()), standing.size(), m);
   if (standing.zones() < 2) return reach;
-  // Where zones are not of one size it matters in which of them the owner is. One piece more may go
+  // Where zones are not of one size it matters in which of them the owner is. One slice more may go
   // where there is the whole, but not one record more than m.
   constexpr std::uint64_t kNames = 64;
   reach.zones = m;

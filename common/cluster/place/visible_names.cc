@@ -28,7 +28,7 @@ bool shows(const NodeSet& nodes, const std::vector<std::string>& lost, std::size
 
 }  // namespace
 
-bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
+bool may_hold_all(const NodeSet& nodes, std::size_t count,
                   const std::function<bool(const std::string&)>& is_one) {
   std::map<std::string, ZoneCount> zones;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -38,7 +38,7 @@ bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
   }
   // Homes are one a zone, then two a zone, and so on, in zones that have so many targets. Of the
   // last round any zone may have one.
-  std::size_t left = std::min(pieces, nodes.size());
+  std::size_t left = std::min(count, nodes.size());
   for (std::size_t round = 1; left > 0; ++round) {
     std::size_t open = 0;
     std::size_t may = 0;
@@ -52,9 +52,9 @@ bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
   return true;
 }
 
-bool shows_past_names(const Ownership& map, const Pieces& pieces, const Blind& is_blind) {
+bool shows_past_names(const Ownership& map, const ReplicaCount& count, const Blind& is_blind) {
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
-    const std::size_t homes = pieces.at(set.last);
+    const std::size_t homes = count.at(set.last);
     // Such a set stands only for names that had no other home in it.
     const bool is_given =
         !set.only_for.empty() && !may_hold_all(set.nodes, homes, [&](const std::string& id) {
@@ -64,9 +64,9 @@ bool shows_past_names(const Ownership& map, const Pieces& pieces, const Blind& i
   });
 }
 
-bool shows_all_names(const Ownership& map, const Pieces& pieces, const Blind& is_blind) {
-  return shows(map.current, {}, pieces.at(map.version), is_blind) &&
-         shows_past_names(map, pieces, is_blind);
+bool shows_all_names(const Ownership& map, const ReplicaCount& count, const Blind& is_blind) {
+  return shows(map.current, {}, count.at(map.version), is_blind) &&
+         shows_past_names(map, count, is_blind);
 }
 
 }  // namespace tarn::cluster

@@ -121,7 +121,7 @@ Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord
   if (!found) co_return fail(Errc::unavailable, "there is no cluster map in the meta store");
   CO_TRY(Smap map, decode_map(*found));
   const Ownership next = with_other_copies(ownership_of(map));
-  note_pieces(bucket.pieces_before, next, before);
+  note_replica_count(bucket.past_replica_counts, next, before);
   take_ownership(map, next);
   map.rebalance = {false, map.version};
   out.compare.push_back({found->key, Compare::What::mod_revision, found->mod_revision});
@@ -416,7 +416,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
       CO_TRY_OK(api::check_other_coding(bucket.props, props));
     }
-    CO_TRY_OK(api::check_copies(bucket.props, props, bucket.pieces().many()));
+    CO_TRY_OK(api::check_copies(bucket.props, props, bucket.replica_count().many()));
     const std::uint8_t copies = api::homes_of(bucket.props);
     const bool is_first_coding = api::was_ever_coded(props) && !api::was_ever_coded(bucket.props);
     bucket.props = std::move(props);

@@ -69,7 +69,7 @@ Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name);
 /// Gives the bucket the properties that `change` makes of those it has; nothing is written when
 /// they are equal. `change` may be asked several times. Returns the bucket as it is then. Errors of
 /// `change` are passed on. Another number of copies on nodes comes with a new map
-/// (BucketRecord::pieces()); unsupported for a bucket that has had copies on drives.
+/// (BucketRecord::replica_count()); unsupported for a bucket that has had copies on drives.
 using PropsChange = std::function<Result<BucketProps>(const BucketProps&)>;
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change);

@@ -204,7 +204,9 @@ json aistore_json(const Smap& map) {
           {"creation_time", map.creation_time}, {"version", std::to_string(map.version)}};
 }
 
-Pieces BucketRecord::pieces() const { return {api::homes_of(props), pieces_before}; }
+ReplicaCount BucketRecord::replica_count() const {
+  return {api::homes_of(props), past_replica_counts};
+}
 
 void to_json(json& out, const BucketRecord& bucket) {
   out = {{"id", raw(bucket.id)},
@@ -216,8 +218,8 @@ void to_json(json& out, const BucketRecord& bucket) {
   if (bucket.former_name) out["former_name"] = *bucket.former_name;
   if (bucket.ending) out["ending"] = true;
   if (bucket.comes_again) out["comes_again"] = true;
-  for (const PiecesBefore& each : bucket.pieces_before)
-    out["pieces_before"].push_back({each.last, each.pieces});
+  for (const PastReplicaCount& each : bucket.past_replica_counts)
+    out["pieces_before"].push_back({each.last, each.count});
   for (const auto& [path, value] : bucket.props.others)
     out["props"][path] = json::parse(value, nullptr, false);
 }
@@ -238,7 +240,7 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket.ending = in.value("ending", false);
   bucket.comes_again = in.value("comes_again", false);
   for (const json& each : in.value("pieces_before", json::array()))
-    bucket.pieces_before.push_back({each.at(0), each.at(1)});
+    bucket.past_replica_counts.push_back({each.at(0), each.at(1)});
   const auto others = in.value("props", json::object());
   for (const auto& [path, value] : others.items())
     bucket.props.others[path] = value.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -43,7 +43,7 @@ struct Node {
   std::string internal_url;                     ///< node to node
   std::uint64_t flags = 0;                      ///< those of a Member (ownership.h)
   double weight = 1.0;
-  std::uint32_t drives = 1;     ///< between how many drives pieces of one object may be spread
+  std::uint32_t drives = 1;     ///< between how many drives copies of one object may be spread
   std::uint64_t digest = 0;     ///< placement_digest(id)
   std::uint64_t drive_set = 0;  ///< as a Member has it
   std::string zone = {};        ///< as a Member has it; of targets
@@ -108,18 +108,18 @@ struct BucketRecord {
   std::optional<api::Bucket> former_name;
   /// On how many nodes its objects had copies before what `props` say, the smallest `last` first.
   /// One of more than 1 stays for ever.
-  std::vector<PiecesBefore> pieces_before = {};
+  std::vector<PastReplicaCount> past_replica_counts = {};
   /// True if it is being destroyed: a node that knows that no longer answers for its objects. So no
   /// client reads them after one has been told that they are gone (destroy_bucket()).
   bool ending = false;
   /// Of one that is ending: an empty one with the same name and properties follows it.
   bool comes_again = false;
 
-  /// In how many pieces its objects lie.
-  [[nodiscard]] Pieces pieces() const;
-  /// The version of the map since which that is so many; 0: since it was made.
-  [[nodiscard]] std::uint64_t pieces_since() const {
-    return pieces_before.empty() ? 0 : pieces_before.back().last + 1;
+  /// Number of replicas of its objects, by map version.
+  [[nodiscard]] ReplicaCount replica_count() const;
+  /// The version of the map since which there are so many; 0: since it was made.
+  [[nodiscard]] std::uint64_t replica_count_since() const {
+    return past_replica_counts.empty() ? 0 : past_replica_counts.back().last + 1;
   }
   /// The name by which placement finds this bucket's objects.
   [[nodiscard]] const api::Bucket& placed_as() const { return first_name ? *first_name : name; }
