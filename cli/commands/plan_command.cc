@@ -25,27 +25,27 @@ struct PlanArguments {
   std::string shard_size = "1GiB";
 };
 
-Result<PlanWish> wish_of(const PlanArguments& arguments) {
-  PlanWish wish;
-  wish.gpus = arguments.gpus;
-  wish.gpu_rate = arguments.rate * 1e9;
-  wish.copies = arguments.copies;
-  wish.drive_rate = arguments.drive_rate * 1e6;
-  wish.drives_per_node = arguments.drives_per_node;
-  wish.nic_bits = arguments.nic * 1e9;
-  wish.gpus_per_host = arguments.gpus_per_host;
-  TRY(wish.data_bytes, parse_amount(arguments.size));
-  TRY(wish.drive_bytes, parse_amount(arguments.drive_size));
-  TRY(wish.shard_bytes, parse_amount(arguments.shard_size));
-  return wish;
+Result<PlanNeeds> needs_of(const PlanArguments& arguments) {
+  PlanNeeds needs;
+  needs.gpus = arguments.gpus;
+  needs.gpu_rate = arguments.rate * 1e9;
+  needs.copies = arguments.copies;
+  needs.drive_rate = arguments.drive_rate * 1e6;
+  needs.drives_per_node = arguments.drives_per_node;
+  needs.nic_bits = arguments.nic * 1e9;
+  needs.gpus_per_host = arguments.gpus_per_host;
+  TRY(needs.data_bytes, parse_amount(arguments.size));
+  TRY(needs.drive_bytes, parse_amount(arguments.drive_size));
+  TRY(needs.shard_bytes, parse_amount(arguments.shard_size));
+  return needs;
 }
 
-nlohmann::ordered_json plan_json_of(const PlanWish& wish, const Plan& plan) {
-  return {{"gpus", wish.gpus},
-          {"gpu_rate", wish.gpu_rate},
+nlohmann::ordered_json plan_json_of(const PlanNeeds& needs, const Plan& plan) {
+  return {{"gpus", needs.gpus},
+          {"gpu_rate", needs.gpu_rate},
           {"total_rate", plan.total_rate},
-          {"data_bytes", wish.data_bytes},
-          {"copies", wish.copies},
+          {"data_bytes", needs.data_bytes},
+          {"copies", needs.copies},
           {"drives", plan.drives},
           {"drives_for_rate", plan.drives_for_rate},
           {"drives_for_size", plan.drives_for_size},
@@ -90,12 +90,12 @@ void print_plan(const PlanArguments& arguments, const Plan& plan) {
 }
 
 Exit run_plan(const PlanArguments& arguments, bool json) {
-  const auto wish = wish_of(arguments);
-  if (!wish) return complain("plan", wish.error());
-  const auto plan = make_plan(*wish);
+  const auto needs = needs_of(arguments);
+  if (!needs) return complain("plan", needs.error());
+  const auto plan = make_plan(*needs);
   if (!plan) return complain("plan", plan.error());
   if (json)
-    print_json(plan_json_of(*wish, *plan));
+    print_json(plan_json_of(*needs, *plan));
   else
     print_plan(arguments, *plan);
   return Exit::ok;

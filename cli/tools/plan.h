@@ -14,7 +14,7 @@ namespace tarn::cli {
 
 /// Requirements that a cluster is planned for. Rates in bytes a second; the defaults are what the
 /// drives and networks of ordinary servers do.
-struct PlanWish {
+struct PlanNeeds {
   std::uint64_t gpus = 8;
   double gpu_rate = 0.3e9;
   std::uint64_t data_bytes = 100'000'000'000'000;
@@ -54,6 +54,6 @@ struct Plan {
 [[nodiscard]] std::uint64_t drives_for(double rate, double drive_rate);
 
 /// invalid_argument for zeros and shares outside 0 to 1, naming the option.
-[[nodiscard]] Result<Plan> make_plan(const PlanWish& wish);
+[[nodiscard]] Result<Plan> make_plan(const PlanNeeds& needs);
 
 }  // namespace tarn::cli

@@ -30,7 +30,7 @@ spdlog::logger& log() { return obs::log("proxy"); }
 
 /// True if user data is to go. invalid_argument if `value` is not AIStore's message, or names
 /// nodes.
-Result<bool> parse_wish(const json& value) {
+Result<bool> parse_erase(const json& value) {
   constexpr const char* kForm = "decommission: \"value\" is {\"rm_user_data\":false}, or null";
   if (value.is_null()) return false;
   if (!value.is_object()) return fail(Errc::invalid_argument, "{}", kForm);
@@ -109,7 +109,7 @@ Task<Result<bool>> go_on(const Services& services, std::string& waits) {
 }  // namespace
 
 Task<Status> end_cluster(const Services& services, http::Request& request, Action action) {
-  CO_TRY(const bool erase, parse_wish(action.value));
+  CO_TRY(const bool erase, parse_erase(action.value));
   CO_TRY(const bool force, request.query().flag("frc"));
   CO_TRY(const auto ended, co_await cluster::read_ended(services.store));
   cluster::MapEdit edit = [&](const cluster::Smap& map, const std::set<std::string>& live) {

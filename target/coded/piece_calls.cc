@@ -167,7 +167,7 @@ Task<Status> drop_at(TargetNode& node, std::string home, PieceDrop drop) {
 
 Task<Status> tell_bad(TargetNode& node, std::string owner, PieceKey key) {
   if (owner == node.id) {
-    node.repair_wishes.add(key.bucket, key.name);
+    node.repair_requests.add(key.bucket, key.name);
     co_return Status();
   }
   std::string target = with(kPieceBadPath, to_query(key, piece_calls_present(node)));

@@ -80,13 +80,13 @@ Task<Result<Drive::Sealed>> seal_written(TargetNode& node, WrittenPiece written,
 /// A place for a piece, after an eviction where no drive has room.
 Task<Result<std::unique_ptr<NewPiece>>> create_with_room(TargetNode& node, ObjectName name,
                                                          const PieceKey& key,
-                                                         const PiecesHere::Wish& wish) {
-  auto piece = co_await node.store.pieces().create(name, key, wish);
+                                                         const PiecesHere::Wanted& wanted) {
+  auto piece = co_await node.store.pieces().create(name, key, wanted);
   if (piece || piece.error().code != Errc::no_space || node.room == nullptr) co_return piece;
   const auto until = std::chrono::steady_clock::now() + kPieceRoomPatience;
-  const bool made = co_await node.room->make_room(name, wish.bytes.value_or(0), until);
+  const bool made = co_await node.room->make_room(name, wanted.bytes.value_or(0), until);
   if (!made) co_return piece;
-  co_return co_await node.store.pieces().create(std::move(name), key, wish);
+  co_return co_await node.store.pieces().create(std::move(name), key, wanted);
 }
 
 /// One of some that drop the same pieces: they share the syncs of an index.
@@ -115,10 +115,10 @@ Task<void> drop_due(TargetNode& node, BootTime until) {
 
 Task<Result<std::unique_ptr<NewPiece>>> begin_piece(TargetNode& node, const PieceWrite& write) {
   CO_TRY(const auto bucket, bucket_of(node, write.key.bucket));
-  const PiecesHere::Wish wish{.rank = write.rank, .bytes = write.bytes};
+  const PiecesHere::Wanted wanted{.rank = write.rank, .bytes = write.bytes};
   CO_TRY_OK(check_stays(node));
   CO_TRY(auto piece,
-         co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wish));
+         co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wanted));
   if (write.purpose == TurnFor::background) piece->file().write_in_background();
   // A look for pieces since this target leaves has seen this one, or this check sees that it
   // leaves.

@@ -140,7 +140,7 @@ Task<Status> judge_pieces(TargetNode& node, http::Request& request) {
 
 Task<Status> hear_of_bad_piece(TargetNode& node, http::Request& request) {
   CO_TRY(const PieceKey key, piece_key_of(request.query()));
-  node.repair_wishes.add(key.bucket, key.name);
+  node.repair_requests.add(key.bucket, key.name);
   co_return co_await request.exchange.respond(http::Response(200));
 }
 

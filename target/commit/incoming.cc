@@ -293,7 +293,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   const auto* bucket_now = now->bmd.find(name.bucket);
   if ((bytes.coded != nullptr && bytes.coded->incomplete()) ||
       (bucket_now != nullptr && is_kept_otherwise(bucket_now->props, record)))
-    node.repair_wishes.add(name.bucket, name.object);
+    node.repair_requests.add(name.bucket, name.object);
   if (bytes.coded != nullptr)
     bytes.coded->drop_unsure(co_await asio::this_coro::executor, record.generation);
   if (last && last->coding)

@@ -25,7 +25,7 @@ constexpr auto kTurnWait = 10s;  // DriveAdmin says so
 constexpr double kRestSeconds = 1;
 constexpr double kRestSecondsLost = 0.1;  // of what does not come to rest for hours, maybe
 
-using By = ResilverWish::By;
+using By = ResilverRequest::By;
 
 spdlog::logger& drive_admin_log() { return obs::log("target"); }
 

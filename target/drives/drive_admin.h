@@ -49,7 +49,7 @@ class DriveAdmin {
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
   /// in use. conflict for a drive that may not be attached, as for one that was away for too long.
   /// `label`: what the operator calls it from now on, or empty; it is forgotten with a detach. Of
-  /// one that is to leave: it stays. `moves`, here and for enable(): a resilver is wished for.
+  /// one that is to leave: it stays. `moves`, here and for enable(): a resilver is requested.
   Task<Status> attach(std::string path, std::string label, bool moves);
   /// Takes it out of the set. Objects on it that no other drive in service has move to the others
   /// first: then it answers at once, and the drive goes when it is empty (tend_leaving()). With

@@ -11,7 +11,7 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using By = ResilverWish::By;
+using By = ResilverRequest::By;
 
 constexpr std::size_t kDriveLeavePageNames = 1000;
 constexpr auto kDriveLeaveLookAgain = 1s;

@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-using By = ResilverWish::By;
+using By = ResilverRequest::By;
 
 spdlog::logger& drive_return_log() { return obs::log("target"); }
 

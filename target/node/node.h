@@ -23,8 +23,8 @@
 #include "target/node/owned_names.h"
 #include "target/node/rebuild_watch.h"
 #include "target/node/recode_counts.h"
-#include "target/node/repair_wishes.h"
-#include "target/node/resilver_wish.h"
+#include "target/node/repair_requests.h"
+#include "target/node/resilver_request.h"
 #include "target/node/room_maker.h"
 #include "target/node/running_jobs.h"
 #include "target/node/scrub_board.h"
@@ -57,7 +57,7 @@ struct TargetNode {
   UnjudgedPieces unjudged = {};
   DrivesAway drives_away = {};
   BadPieces bad_pieces = {};
-  RepairWishes repair_wishes = {};
+  RepairRequests repair_requests = {};
   RebuildWatch rebuild = {};
   /// Copies and records sent to targets that lost a drive (lost_records.h). Obeys rebuild.stop().
   RebuildWatch given_copies = {};
@@ -73,7 +73,7 @@ struct TargetNode {
   std::atomic<std::size_t> clients{0};
   RunningJobs copies = {};
   Moves moves = Moves(id);
-  ResilverWish resilver = {};
+  ResilverRequest resilver = {};
   HomeMoves home = {};
   MarkedNames marked = {};
   /// Work beside requests and after their answers: slices on their way, removal of old versions.

@@ -11,14 +11,14 @@
 #include "target/job/erase_all.h"
 #include "target/process/target.h"
 #include "target/rebalance/handoff.h"
-#include "target/rebalance/tell_wish.h"
+#include "target/rebalance/request_jobs.h"
 #include "target/repair/double_pieces.h"
 #include "target/repair/drive_scrub.h"
 #include "target/repair/heed_losses.h"
 #include "target/repair/keep_coded.h"
 #include "target/repair/keep_recoded.h"
-#include "target/repair/keep_wishes.h"
 #include "target/repair/lost_records.h"
+#include "target/repair/repair_requested.h"
 #include "target/replica/resolve_pending.h"
 #include "target/replica/tombstones.h"
 #include "target/request/handlers.h"
@@ -75,7 +75,7 @@ void Target::start_background() {
                  slow_drives_.look(drives);
                }));
   tasks_.spawn(loop.executor(), "copies on drives", keep_mirrors(*node_));
-  tasks_.spawn(loop.executor(), "resilver wish", tell_wishes(*node_));
+  tasks_.spawn(loop.executor(), "job requests", request_jobs(*node_));
   tasks_.spawn(loop.executor(), "copies on nodes", resolve_pending(*node_));
   tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), "upstream credentials", upstream_->keep_credentials());
@@ -85,7 +85,7 @@ void Target::start_background() {
   tasks_.spawn(loop.executor(), "losses", heed_losses(*node_));
   tasks_.spawn(loop.executor(), "lost records", give_lost_records(*node_));
   tasks_.spawn(loop.executor(), "double pieces", keep_pieces_single(*node_));
-  tasks_.spawn(loop.executor(), "repair wishes", keep_wishes(*node_));
+  tasks_.spawn(loop.executor(), "repair requests", repair_requested(*node_));
   tasks_.spawn(loop.executor(), "other codings", keep_recoded(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), "tombstones", forget_tombstones(*node_, std::move(tombstones)));

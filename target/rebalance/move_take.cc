@@ -165,7 +165,7 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
     const auto state = node.view.state();
     const auto* bucket = state->bmd.find(name.bucket);
     if (bucket != nullptr && is_kept_otherwise(bucket->props, attribute.record))
-      node.repair_wishes.add(name.bucket, name.object);
+      node.repair_requests.add(name.bucket, name.object);
     attribute.record.file = file->name();
     CO_TRY_OK(co_await node.store.publish(name, *file, std::move(attribute), digests.blocks(),
                                           std::move(present), cluster::Durability::full));

@@ -73,14 +73,14 @@ Task<Result<bool>> move_piece(ObjectStore& store, const cluster::BucketRecord& b
                               const PieceKey& key, const io::ObjectRecord& record,
                               const Pace& pace) {
   PiecesHere& pieces = store.pieces();
-  PiecesHere::Wish wish;
-  wish.bytes = record.file_bytes();
-  wish.not_on = &from;
-  wish.alone = !from.draining();
+  PiecesHere::Wanted wanted;
+  wanted.bytes = record.file_bytes();
+  wanted.not_on = &from;
+  wanted.alone = !from.draining();
   ObjectName name{bucket.id, bucket.placement_name(key.name), key.name};
-  auto made = co_await pieces.create(std::move(name), key, wish);
+  auto made = co_await pieces.create(std::move(name), key, wanted);
   const bool no_better_place =
-      !made && wish.alone &&
+      !made && wanted.alone &&
       (made.error().code == Errc::no_space || made.error().code == Errc::unavailable);
   if (no_better_place) co_return false;
   CO_TRY(const auto copy, std::move(made));

@@ -210,7 +210,7 @@ Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::s
   progress.kind = "resilver";
   const std::uint64_t begun = node.resilver.begin();
   const Status moved = co_await walk_drives(node, progress, stop);
-  using End = ResilverWish::End;
+  using End = ResilverRequest::End;
   const End end = moved ? End::clean : stop.stop_requested() ? End::stopped : End::failed;
   node.resilver.end(begun, end, node.clock.boot_time());
   co_return moved;

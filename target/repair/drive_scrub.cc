@@ -353,7 +353,7 @@ Task<void> DriveScrub::note_bad(const cluster::BucketRecord& bucket, const Entry
 
 Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const Entry& entry) {
   if (entry.piece) {
-    node_.bad_pieces.add(entry.key);  // keep_wishes() tells the owner
+    node_.bad_pieces.add(entry.key);  // repair_requested() tells the owner
     co_return;
   }
   const ObjectName name = name_in(bucket, entry.key.name);

@@ -38,7 +38,7 @@ Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName&
   if (opened.error().code == Errc::timeout) co_return nullptr;
   note_if_bad(node, key, opened.error());
   // Gone, maybe: the repair finds out.
-  node.repair_wishes.add(name.bucket, name.object);
+  node.repair_requests.add(name.bucket, name.object);
   obs::log("target").warn("whole passed over by a reader object={} err={}", name.object,
                           opened.error().message);
   co_return nullptr;

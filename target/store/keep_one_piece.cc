@@ -35,7 +35,7 @@ Task<Result<std::size_t>> PiecesHere::keep_one(ObjectName name, PieceKey key, To
     if (!drive->in_service()) continue;
     CO_TRY(const auto record, co_await drive->find_piece(key));
     if (!record) continue;
-    const DriveView seen = co_await view(*drive, key, Wish(), writing);
+    const DriveView seen = co_await view(*drive, key, Wanted(), writing);
     drives.push_back(drive);
     views.push_back(seen);
     files.push_back(record->file);

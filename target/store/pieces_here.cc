@@ -88,12 +88,12 @@ std::vector<PiecesHere::Writing> PiecesHere::being_written(const PieceKey& of_se
 }
 
 /// A drive that cannot say what it has is not chosen.
-Task<DriveView> PiecesHere::view(Drive& drive, const PieceKey& key, const Wish& wish,
+Task<DriveView> PiecesHere::view(Drive& drive, const PieceKey& key, const Wanted& wanted,
                                  const std::vector<Writing>& writing) {
   DriveView view;
-  view.takes = &drive != wish.not_on && drive.takes_files() && drive.in_service();
+  view.takes = &drive != wanted.not_on && drive.takes_files() && drive.in_service();
   if (!view.takes) co_return view;
-  view.room = room_of(drive, store_.space_limits(), wish.bytes.value_or(0));
+  view.room = room_of(drive, store_.space_limits(), wanted.bytes.value_or(0));
   view.left = drive.space().free;
   const auto there = co_await drive.pieces_of(key.bucket, key.name, key.set);
   view.takes = there.has_value();
@@ -120,7 +120,7 @@ std::vector<std::shared_ptr<Drive>> PiecesHere::in_order(const std::string& unam
 }
 
 Task<Result<std::unique_ptr<NewPiece>>> PiecesHere::create(ObjectName name, PieceKey key,
-                                                           Wish wish) {
+                                                           Wanted wanted) {
   // One after the other, so that two that come at once do not choose one drive. Pieces that are
   // being written are looked at first: one that is sealed meanwhile has its entry before it ceases
   // to be one of them.
@@ -130,15 +130,15 @@ Task<Result<std::unique_ptr<NewPiece>>> PiecesHere::create(ObjectName name, Piec
   const auto drives = in_order(name.uname);
   std::vector<DriveView> views;
   for (const auto& drive : drives) {
-    const DriveView seen = co_await view(*drive, key, wish, writing);
+    const DriveView seen = co_await view(*drive, key, wanted, writing);
     views.push_back(seen);
   }
   const bool any = std::any_of(views.begin(), views.end(), [](const auto& v) { return v.takes; });
   Error last{any ? Errc::no_space : Errc::unavailable,
              fmt::format("no drive of this target takes piece {} of {} now", key.index, key.name)};
-  for (const std::size_t at : drives_for_piece(views, wish.rank)) {
-    if (wish.alone && views[at].pieces > 0) break;
-    auto file = co_await drives[at]->create(wish.bytes, views[at].room != DriveView::Room::free);
+  for (const std::size_t at : drives_for_piece(views, wanted.rank)) {
+    if (wanted.alone && views[at].pieces > 0) break;
+    auto file = co_await drives[at]->create(wanted.bytes, views[at].room != DriveView::Room::free);
     if (file && !drives[at]->takes_files()) continue;  // it goes: what is stored there too
     if (file) co_return std::make_unique<NewPiece>(*this, std::move(key), std::move(*file));
     last = file.error();

@@ -69,7 +69,7 @@ class NewPiece {
 class PiecesHere {
  public:
   /// Where a new piece is to go.
-  struct Wish {
+  struct Wanted {
     std::size_t rank = 0;                ///< the how-manieth piece of its set on this target
     std::optional<std::uint64_t> bytes;  ///< of its file, if that is known
     const Drive* not_on = nullptr;       ///< a drive that it may not be on
@@ -80,7 +80,7 @@ class PiecesHere {
 
   /// A new work file for a piece of `name`, whose set and index are those of `key`. no_space when
   /// no drive takes it, unavailable when none takes files at all. It must not outlive this.
-  Task<Result<std::unique_ptr<NewPiece>>> create(ObjectName name, PieceKey key, Wish wish);
+  Task<Result<std::unique_ptr<NewPiece>>> create(ObjectName name, PieceKey key, Wanted wanted);
   /// Drive::seal(), unless a drive in service has the piece as new. Those on other drives that are
   /// not newer go.
   Task<Result<Drive::Sealed>> seal(NewPiece& piece, Drive::SealOrder order);
@@ -121,7 +121,7 @@ class PiecesHere {
   Task<std::size_t> drop_others(PieceKey key, Generation up_to, const Drive* but);
   [[nodiscard]] std::vector<std::shared_ptr<Drive>> in_order(const std::string& uname) const;
   Task<Result<std::size_t>> keep_on(Drive& drive, PieceKey key, io::FileName file);
-  Task<DriveView> view(Drive& drive, const PieceKey& key, const Wish& wish,
+  Task<DriveView> view(Drive& drive, const PieceKey& key, const Wanted& wanted,
                        const std::vector<Writing>& writing);
   [[nodiscard]] std::vector<Writing> being_written(const PieceKey& of_set) const;
 

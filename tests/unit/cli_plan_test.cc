@@ -16,11 +16,11 @@ TEST_CASE("plan: drives for a rate, behind NFS and as an object store", "[cli][p
   for (const Row& row : {Row{1, 15, 2}, Row{4, 60, 6}, Row{8, 120, 12}, Row{16, 240, 24},
                          Row{64, 960, 96}, Row{256, 3840, 384}}) {
     INFO(row.gpus << " GPUs");
-    PlanWish wish;
-    wish.gpus = row.gpus;
-    wish.gpu_rate = 0.3e9;
-    wish.data_bytes = 1'000'000'000'000;
-    const auto plan = make_plan(wish);
+    PlanNeeds needs;
+    needs.gpus = row.gpus;
+    needs.gpu_rate = 0.3e9;
+    needs.data_bytes = 1'000'000'000'000;
+    const auto plan = make_plan(needs);
     REQUIRE(plan.has_value());
     CHECK(plan->nfs_drives == row.nfs);
     CHECK(plan->drives_for_rate == row.object_store);
@@ -30,10 +30,10 @@ TEST_CASE("plan: drives for a rate, behind NFS and as an object store", "[cli][p
 }
 
 TEST_CASE("plan: nodes, ports and shards follow from the drives", "[cli][plan]") {
-  PlanWish wish;
-  wish.gpus = 64;
-  wish.data_bytes = 500'000'000'000'000;
-  const auto plan = make_plan(wish);
+  PlanNeeds needs;
+  needs.gpus = 64;
+  needs.data_bytes = 500'000'000'000'000;
+  const auto plan = make_plan(needs);
   REQUIRE(plan.has_value());
   CHECK(plan->total_rate == Approx(19.2e9));
   CHECK(plan->drives_for_size == 28);
@@ -45,19 +45,19 @@ TEST_CASE("plan: nodes, ports and shards follow from the drives", "[cli][plan]")
   CHECK(plan->shards == 465'662);
   CHECK(plan->shards_per_drive == 4850);
   CHECK(plan->epoch_seconds == Approx(500e12 / 19.2e9));
-  wish.nic_bits = 10e9;
-  CHECK(make_plan(wish)->ports_per_node == 3);  // 1.125 GB/s each
-  wish.data_bytes = 5'000'000'000'000'000;
-  CHECK(make_plan(wish)->drives == 278);
+  needs.nic_bits = 10e9;
+  CHECK(make_plan(needs)->ports_per_node == 3);  // 1.125 GB/s each
+  needs.data_bytes = 5'000'000'000'000'000;
+  CHECK(make_plan(needs)->drives == 278);
 }
 
 TEST_CASE("plan: what makes no sense is refused by the option's name", "[cli][plan]") {
-  PlanWish wish;
-  wish.gpus = 0;
-  CHECK(make_plan(wish).error().message.find("--gpus") != std::string::npos);
-  wish.gpus = 1;
-  wish.gpu_rate = -1;
-  CHECK(make_plan(wish).error().message.find("--rate") != std::string::npos);
+  PlanNeeds needs;
+  needs.gpus = 0;
+  CHECK(make_plan(needs).error().message.find("--gpus") != std::string::npos);
+  needs.gpus = 1;
+  needs.gpu_rate = -1;
+  CHECK(make_plan(needs).error().message.find("--rate") != std::string::npos);
 }
 
 TEST_CASE("plan: sizes are binary or decimal, as they are written", "[cli][plan]") {

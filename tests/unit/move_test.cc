@@ -5,7 +5,7 @@
 #include "target/drive/overflow_mark.h"
 #include "target/node/move_limits.h"
 #include "target/node/moves.h"
-#include "target/node/resilver_wish.h"
+#include "target/node/resilver_request.h"
 #include "target/rebalance/resilver.h"
 #include "target/replica/move_format.h"
 #include "target/replica/move_offer.h"
@@ -139,42 +139,42 @@ TEST_CASE("move: copies are taken by the map that is known only", "[move]") {
   CHECK(code({"t2", 7}) == Errc::unavailable);
 }
 
-TEST_CASE("move: a wish for a resilver is one job until a walk that began behind it ends well",
+TEST_CASE("move: a request for a resilver is one job until a walk that began behind it ends well",
           "[move]") {
   using namespace std::chrono_literals;
-  using By = ResilverWish::By;
-  using End = ResilverWish::End;
-  ResilverWish wish;
-  CHECK(wish.job(1s).empty());
-  const auto early = wish.begin();
-  wish.ask(By::drives);
-  const std::string job = wish.job(1s);
+  using By = ResilverRequest::By;
+  using End = ResilverRequest::End;
+  ResilverRequest request;
+  CHECK(request.job(1s).empty());
+  const auto early = request.begin();
+  request.ask(By::drives);
+  const std::string job = request.job(1s);
   CHECK(job.size() == 10);
-  CHECK(wish.job(2s) == job);
-  wish.end(early, End::clean, 3s);
-  CHECK(wish.job(3s) == job);
+  CHECK(request.job(2s) == job);
+  request.end(early, End::clean, 3s);
+  CHECK(request.job(3s) == job);
   // One that failed is another job, later each time.
-  wish.end(wish.begin(), End::failed, 10s);
-  CHECK(wish.job(14s).empty());
-  CHECK_FALSE(wish.job(15s).empty());
-  CHECK(wish.job(15s) != job);
-  wish.end(wish.begin(), End::failed, 20s);
-  CHECK(wish.job(29s).empty());
-  CHECK_FALSE(wish.job(30s).empty());
-  wish.end(wish.begin(), End::clean, 30s);
-  CHECK(wish.job(1h).empty());
-  CHECK(wish.ended() == 4);
+  request.end(request.begin(), End::failed, 10s);
+  CHECK(request.job(14s).empty());
+  CHECK_FALSE(request.job(15s).empty());
+  CHECK(request.job(15s) != job);
+  request.end(request.begin(), End::failed, 20s);
+  CHECK(request.job(29s).empty());
+  CHECK_FALSE(request.job(30s).empty());
+  request.end(request.begin(), End::clean, 30s);
+  CHECK(request.job(1h).empty());
+  CHECK(request.ended() == 4);
   // A stopped job is no longer wanted; an operator's drive is emptied all the same.
-  wish.ask(By::drives);
-  wish.end(wish.begin(), End::stopped, 31s);
-  CHECK(wish.job(1h).empty());
-  wish.enabled = false;
-  wish.ask(By::drives);
-  CHECK(wish.job(32s).empty());
-  wish.ask(By::order);
-  CHECK_FALSE(wish.job(32s).empty());
-  wish.end(wish.begin(), End::stopped, 33s);
-  CHECK_FALSE(wish.job(38s).empty());
+  request.ask(By::drives);
+  request.end(request.begin(), End::stopped, 31s);
+  CHECK(request.job(1h).empty());
+  request.enabled = false;
+  request.ask(By::drives);
+  CHECK(request.job(32s).empty());
+  request.ask(By::order);
+  CHECK_FALSE(request.job(32s).empty());
+  request.end(request.begin(), End::stopped, 33s);
+  CHECK_FALSE(request.job(38s).empty());
 }
 
 TEST_CASE("move: what a resilver does with a record that is not at home", "[move]") {

@@ -41,10 +41,10 @@ struct Store {
   }
   Result<std::unique_ptr<NewPiece>> create(const CutObject& object, std::uint8_t index,
                                            std::size_t rank = 0) {
-    PiecesHere::Wish wish;
-    wish.rank = rank;
-    wish.bytes = object.body(index).size();
-    return wait_for(pieces().create(name_of(object), object.key(index), wish));
+    PiecesHere::Wanted wanted;
+    wanted.rank = rank;
+    wanted.bytes = object.body(index).size();
+    return wait_for(pieces().create(name_of(object), object.key(index), wanted));
   }
   Task<Result<Drive::Sealed>> seal_task(const CutObject& object, NewPiece& piece,
                                         std::uint64_t counter, bool anew) {

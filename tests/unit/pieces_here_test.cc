@@ -111,10 +111,10 @@ TEST_CASE("pieces here: no drive that takes files is another error than no room"
           "[target][piece]") {
   Store f(2);
   const CutObject object;
-  PiecesHere::Wish wish;
-  wish.bytes = 1ULL << 60U;
+  PiecesHere::Wanted wanted;
+  wanted.bytes = 1ULL << 60U;
   const auto key = object.key(0);
-  CHECK(wait_for(f.pieces().create(Store::name_of(object), key, wish)).error().code ==
+  CHECK(wait_for(f.pieces().create(Store::name_of(object), key, wanted)).error().code ==
         Errc::no_space);
   f.drive(0)->set_disabled(true);
   f.drive(1)->set_disabled(true);
@@ -135,9 +135,9 @@ TEST_CASE("pieces here: one of each key is left, on whatever drive", "[target][p
   CHECK(f.put(object, 0, 5) == Sealed::had_it);
   CHECK(f.put(object, 0, 4) == Sealed::had_newer);
   // On the other drive, in place of that on the first.
-  PiecesHere::Wish wish;
-  wish.not_on = f.drive(0).get();
-  const auto piece = wait_for(f.pieces().create(Store::name_of(object), key, wish)).value();
+  PiecesHere::Wanted wanted;
+  wanted.not_on = f.drive(0).get();
+  const auto piece = wait_for(f.pieces().create(Store::name_of(object), key, wanted)).value();
   CHECK(f.seal(object, *piece, 6) == Sealed::done);
   CHECK(f.where(key) == std::map<std::size_t, std::uint64_t>{{1, 6}});
   CHECK(f.put(object, 0, 6) == Sealed::had_it);
@@ -178,9 +178,9 @@ TEST_CASE("pieces here: a copy takes the place of its source under the same gene
   const CutObject object;
   const PieceKey key = object.key(0);
   const auto copy_from_first = [&]() -> Task<Result<bool>> {
-    PiecesHere::Wish wish;
-    wish.not_on = f.drive(0).get();
-    CO_TRY(const auto piece, co_await f.pieces().create(Store::name_of(object), key, wish));
+    PiecesHere::Wanted wanted;
+    wanted.not_on = f.drive(0).get();
+    CO_TRY(const auto piece, co_await f.pieces().create(Store::name_of(object), key, wanted));
     auto writing =
         piece->file().drive().write(piece->file(), std::as_bytes(std::span(object.slices[0])), 0);
     CO_TRY_OK(co_await writing.get());

@@ -15,7 +15,7 @@ namespace tarn::cluster {
 /// The end of a whole cluster. Flags of its nodes in the map record that an operator wants it, so
 /// every node hears of it. Each proxy that comes to lead goes on with it:
 ///
-///   the wish is in the map -> all buckets are destroyed, when user data is to go
+///   the order is in the map -> all buckets are destroyed, when user data is to go
 ///   -> each target ends: drives closed (and emptied), its note /tarn/ended/<id> written
 ///   -> the other proxies end -> all keys of the cluster are removed, the last proxy ends.
 ///

@@ -18,7 +18,7 @@ using Action = MemberChange::Action;
 
 constexpr int kMemberChangeAttemptsMax = 50;
 constexpr std::uint64_t kAside = kMaintenance | kDecommission;
-constexpr std::uint64_t kWishes = kStops | kErases | kGivenUp;
+constexpr std::uint64_t kOrders = kStops | kErases | kGivenUp;
 
 constexpr std::array<std::pair<std::string_view, Action>, 5> kActions{
     {{"start-maintenance", Action::start_maintenance},
@@ -70,7 +70,7 @@ Status check_node(const Smap& map, const std::set<std::string>& live, const Memb
 Result<std::uint64_t> next_flags(const MemberChange& change, const Node& node) {
   const std::uint64_t flags = node.flags;
   switch (change.action) {
-    case Action::stop_maintenance: return flags & ~(kAside | kWishes);
+    case Action::stop_maintenance: return flags & ~(kAside | kOrders);
     case Action::start_maintenance:
     case Action::shutdown: {
       if ((flags & kDecommission) != 0)
@@ -82,12 +82,12 @@ Result<std::uint64_t> next_flags(const MemberChange& change, const Node& node) {
       return flags | kMaintenance | stops;
     }
     case Action::decommission: {
-      const std::uint64_t wishes = (change.no_shutdown ? 0 : kStops) |
+      const std::uint64_t orders = (change.no_shutdown ? 0 : kStops) |
                                    (change.rm_user_data ? kErases : 0) |
                                    (change.skip_rebalance ? kGivenUp : 0);
-      if ((flags | kDecommission | wishes) == flags)
+      if ((flags | kDecommission | orders) == flags)
         return member_change_wrong(node, "is being decommissioned already");
-      return (flags & ~kMaintenance) | kDecommission | wishes;
+      return (flags & ~kMaintenance) | kDecommission | orders;
     }
     case Action::remove_unsafe: break;
   }

@@ -12,7 +12,7 @@ namespace tarn::target {
 
 /// Objects of ours of which some slice is known to be missing or bad: they are looked at soon.
 /// Thread-safe.
-class RepairWishes {
+class RepairRequests {
  public:
   using Name = std::pair<BucketId, std::string>;
   /// More are forgotten: a look through everything finds them.

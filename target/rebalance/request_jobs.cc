@@ -1,4 +1,4 @@
-#include "target/rebalance/tell_wish.h"
+#include "target/rebalance/request_jobs.h"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTellWishLookEvery = 500ms;
+constexpr auto kRequestJobsLookEvery = 500ms;
 constexpr auto kAgainAfter = 2s;
 constexpr auto kTellAgain = 2s;
 constexpr std::string_view kPath = "/v1/internal/resilver";
@@ -59,12 +59,12 @@ Task<Status> tell_proxy(TargetNode& node, std::string path_and_query) {
                  api::error_message_of(answer.body));
 }
 
-Task<void> tell_wishes(TargetNode& node) {
+Task<void> request_jobs(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::string told;
   BootTime rebuild_told{};
   while (true) {
-    timer.expires_at(next_tick(kTellWishLookEvery));
+    timer.expires_at(next_tick(kRequestJobsLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     if (const BootTime now = node.clock.boot_time();
         wants_rebuild_job(node) && now - rebuild_told > kTellAgain) {

@@ -10,10 +10,10 @@
 
 namespace tarn::target {
 
-/// Wish that objects move between the drives of this target: a proxy is asked to begin a job for it
-/// (tell_wish.h). Each wish has the id of its job, so that it becomes one job only, however often
-/// it is told. Thread-safe.
-class ResilverWish {
+/// Request that objects move between the drives of this target: a proxy is asked to begin a job for
+/// it (request_jobs.h). Each request has the id of its job, so that it becomes one job only,
+/// however often it is sent. Thread-safe.
+class ResilverRequest {
  public:
   enum class By : std::uint8_t {
     drives,  ///< they came or went: by itself, if the setting says so

@@ -1,4 +1,4 @@
-#include "target/node/resilver_wish.h"
+#include "target/node/resilver_request.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kDelayMost = 1h;
 
 }  // namespace
 
-void ResilverWish::ask(By by) {
+void ResilverRequest::ask(By by) {
   const MutexLock lock(mutex_);
   ++asked_;
   by_operator_ = by_operator_ || by == By::order;
@@ -24,17 +24,17 @@ void ResilverWish::ask(By by) {
   delay_ = 0s;
 }
 
-std::string ResilverWish::job(BootTime now) const {
+std::string ResilverRequest::job(BootTime now) const {
   const MutexLock lock(mutex_);
   return now >= not_before_ && (enabled || by_operator_) ? job_ : std::string();
 }
 
-std::uint64_t ResilverWish::begin() const {
+std::uint64_t ResilverRequest::begin() const {
   const MutexLock lock(mutex_);
   return asked_;
 }
 
-void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
+void ResilverRequest::end(std::uint64_t begun, End how, BootTime now) {
   const MutexLock lock(mutex_);
   ++ended_;
   if (begun != asked_ || job_.empty()) return;  // ask() came meanwhile: at once
@@ -48,7 +48,7 @@ void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
   not_before_ = now + delay_;
 }
 
-std::uint64_t ResilverWish::ended() const {
+std::uint64_t ResilverRequest::ended() const {
   const MutexLock lock(mutex_);
   return ended_;
 }

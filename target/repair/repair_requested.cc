@@ -1,0 +1,74 @@
+#include "target/repair/repair_requested.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/event.h"
+#include "common/base/gather.h"
+#include "target/coded/piece_home.h"
+#include "target/repair/coded_repair.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+using Names = std::set<RepairRequests::Name>;
+
+constexpr auto kRepairRequestedLookEvery = 500ms;
+constexpr std::chrono::seconds kRepairRequestedAgainFirst{2};
+constexpr std::chrono::seconds kRepairRequestedAgainMost{60};
+constexpr std::size_t kRepairRequestedAtOnce = 4;
+
+/// False: something can only be done later.
+Task<bool> repair_one(TargetNode& node, RepairRequests::Name request) {
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(request.first);
+  if (bucket == nullptr) co_return true;
+  ObjectName name = name_in(*bucket, request.second);
+  const auto digest = cluster::placement_digest(name.uname);
+  if (cluster::writer_of(*state->ownership->map, digest) != node.id) co_return true;
+  co_return co_await repair_object(node, std::move(name));
+}
+
+/// Those that could not be repaired.
+Task<Names> repair_all(TargetNode& node, Names requests) {
+  Names left;
+  while (!requests.empty()) {
+    std::vector<Task<bool>> some;
+    std::vector<RepairRequests::Name> names;
+    while (!requests.empty() && some.size() < kRepairRequestedAtOnce) {
+      names.push_back(std::move(requests.extract(requests.begin()).value()));
+      some.push_back(repair_one(node, names.back()));
+    }
+    const auto repaired = co_await gather(std::move(some));
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (!repaired[i]) left.insert(std::move(names[i]));
+  }
+  co_return left;
+}
+
+}  // namespace
+
+Task<void> repair_requested(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  Names left;  // to be tried again
+  auto due = SteadyClock::now();
+  std::chrono::seconds again = kRepairRequestedAgainFirst;
+  while (true) {
+    timer.expires_at(next_tick(kRepairRequestedLookEvery));
+    co_await timer.async_wait(asio::use_awaitable);
+    co_await tell_of_bad_pieces(node);
+    if (!node.membership.lease().valid()) continue;
+    Names requests = node.repair_requests.take();
+    if (SteadyClock::now() >= due) requests.merge(std::exchange(left, {}));
+    if (requests.empty()) continue;
+    left.merge(co_await repair_all(node, std::move(requests)));
+    again =
+        left.empty() ? kRepairRequestedAgainFirst : std::min(again * 2, kRepairRequestedAgainMost);
+    if (!left.empty() && SteadyClock::now() >= due) due = SteadyClock::now() + again;
+    // More are found by the next look through everything.
+    while (left.size() > RepairRequests::kMax) left.erase(left.begin());
+  }
+}
+
+}  // namespace tarn::target
