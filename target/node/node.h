@@ -16,11 +16,11 @@
 #include "target/node/cold_objects.h"
 #include "target/node/drives_away.h"
 #include "target/node/home_moves.h"
-#include "target/node/marked_names.h"
 #include "target/node/moves.h"
 #include "target/node/open_appends.h"
 #include "target/node/open_pieces.h"
 #include "target/node/owned_names.h"
+#include "target/node/pending_names.h"
 #include "target/node/rebuild_watch.h"
 #include "target/node/recode_counts.h"
 #include "target/node/repair_requests.h"
@@ -75,7 +75,7 @@ struct TargetNode {
   Moves moves = Moves(id);
   ResilverRequest resilver = {};
   HomeMoves home = {};
-  MarkedNames marked = {};
+  PendingNames pending = {};
   /// Work beside requests and after their answers: slices on their way, removal of old versions.
   /// Closed when the last request has ended.
   http::TaskGroup aside = {};

@@ -238,11 +238,11 @@ void Target::open_routes() {
   http::export_server(metrics_, "internal", *internal_);
   http::watch_loops(metrics_, loops_, tasks_);
   http::watch_loops(metrics_, vital_, tasks_);
-  auto& marked =
+  auto& pending =
       metrics_.gauge("tarn_copies_unsettled",
                      "names of which other homes may lack the newest version that is here");
   metrics_.before_scrape(
-      [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
+      [this, &pending] { pending.Set(static_cast<double>(node_->pending.count())); });
   export_scrubs(metrics_, *node_);
   export_rebuilds(metrics_, *node_);
   export_upstream(metrics_, *upstream_, *cold_reads_);

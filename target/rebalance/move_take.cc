@@ -157,7 +157,7 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
     co_return false;
   }
   if (!pending_by(attribute.record).empty())
-    node.marked.add(name.bucket, name.object, std::chrono::steady_clock::now());
+    node.pending.add(name.bucket, name.object, std::chrono::steady_clock::now());
   if (file == nullptr) {
     CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {

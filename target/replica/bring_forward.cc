@@ -10,13 +10,13 @@ namespace tarn::target {
 namespace {
 
 /// At the owner. Something newer elsewhere is brought here, and goes the same way then.
-Task<Status> commit_marked(TargetNode& node, const ObjectRequest& wanted) {
+Task<Status> commit_pending(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   Newest newest;
   {
     const auto held = co_await node.store.locks().acquire(wanted.name.key());
     // Others report what they have as it is: a target with something pending waits for us.
-    CO_TRY(newest, co_await find_newest(node, wanted, Marked::show));
+    CO_TRY(newest, co_await find_newest(node, wanted, Pending::show));
     if (newest.holder == nullptr) {
       if (!newest.record || pending_by(*newest.record).empty()) co_return Status();
       CO_TRY(const Generation generation,
@@ -41,7 +41,7 @@ Task<Status> give_here(TargetNode& node, const ObjectRequest& wanted, const Loca
       co_return fail(Errc::unavailable, "object {} is being changed", wanted.name.object);
   }
   outbound.object = object.get();
-  co_return co_await give_marked(node, std::move(outbound), to);
+  co_return co_await give_pending(node, std::move(outbound), to);
 }
 
 /// Elsewhere: the owner is given it, and commits it as its own.
@@ -66,7 +66,7 @@ Task<Status> bring_forward(TargetNode& node, ObjectName name, Located here) {
   CO_TRY(const ObjectRequest wanted, request_of(node, std::move(name)));
   const auto digest = cluster::placement_digest(wanted.name.uname);
   std::string owner(cluster::writer_of(*wanted.state->ownership->map, digest));
-  if (owner == node.id) co_return co_await commit_marked(node, wanted);
+  if (owner == node.id) co_return co_await commit_pending(node, wanted);
   if (owner.empty()) co_return fail(Errc::unavailable, "no target owns {}", wanted.name.uname);
   co_return co_await hand_to_owner(node, wanted, here, std::move(owner));
 }

@@ -112,7 +112,7 @@ Task<Result<HomeAnswer>> ask_group(TargetNode& node,
 /// One attempt; nothing when the map changed meanwhile.
 Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectRequest& wanted,
                                              Look look) {
-  const Marked marked = look == Look::as_it_is ? Marked::show : Marked::refuse;
+  const Pending pending = look == Look::as_it_is ? Pending::show : Pending::refuse;
   Newest best;
   best.state = node.view.state();
   const cluster::Ownership& map = *best.state->ownership->map;
@@ -133,7 +133,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
     if (!has_full_view(node, name)) co_return std::optional<Newest>();
-    if (marked == Marked::refuse) CO_TRY_OK(check_settled(best));
+    if (pending == Pending::refuse) CO_TRY_OK(check_settled(best));
     co_return std::optional(std::move(best));
   }
 
@@ -160,7 +160,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
   }
-  if (marked == Marked::refuse) CO_TRY_OK(check_settled(best));
+  if (pending == Pending::refuse) CO_TRY_OK(check_settled(best));
   co_return std::optional(std::move(best));
 }
 
@@ -278,8 +278,8 @@ Look look_of(const api::Query& query) {
 
 }  // namespace
 
-Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted, Marked marked) {
-  return find(node, wanted, marked == Marked::show ? Look::as_it_is : Look::settled_now);
+Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted, Pending pending) {
+  return find(node, wanted, pending == Pending::show ? Look::as_it_is : Look::settled_now);
 }
 
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {

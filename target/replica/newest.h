@@ -54,9 +54,9 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
 ///
 /// A version that not all homes may have is unavailable, too; with `show` it is an answer like any
 /// other, and others report what they have as it is.
-enum class Marked : std::uint8_t { refuse, show };
+enum class Pending : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
-                                 Marked marked = Marked::refuse);
+                                 Pending pending = Pending::refuse);
 /// resolve_copies() and find_newest(): not under the name's lock.
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,

@@ -192,7 +192,7 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
     io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
     CO_TRY_OK(co_await node.store.patch(name, drive, std::move(attribute)));
   }
-  node.marked.settled(name.bucket, name.object);
+  node.pending.settled(name.bucket, name.object);
   co_return Status();
 }
 
@@ -317,7 +317,7 @@ bool forward_by_owner(const TargetNode& node, BucketId bucket) {
   return record != nullptr && api::was_ever_coded(record->props);
 }
 
-Task<Status> give_marked(TargetNode& node, VersionInFlight outbound, std::string id) {
+Task<Status> give_pending(TargetNode& node, VersionInFlight outbound, std::string id) {
   mark_pending(outbound.attribute.record, node.id);
   co_return co_await give_to(node, outbound, std::move(id));
 }
@@ -334,8 +334,8 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
                              const OwnedNames::Write& write, cluster::Durability durability,
                              const VersionInFlight& outbound) {
   const bool one_tenure = forward_by_owner(node, name.bucket);
-  VersionInFlight marked = outbound;
-  mark_pending(marked.attribute.record, node.id);
+  VersionInFlight pending = outbound;
+  mark_pending(pending.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kHomesMax;
   std::set<std::string> have{node.id};
@@ -362,9 +362,9 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
                      name.object, wanted, required, copies);
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
-    if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, marked, lacking));
+    if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, pending, lacking));
     gifts.reserve(lacking.size());
-    for (const std::string& id : lacking) gifts.push_back(give_while_home(node, marked, name, id));
+    for (const std::string& id : lacking) gifts.push_back(give_while_home(node, pending, name, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -379,7 +379,7 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
       }
     }
     // The version can no longer be read here.
-    if (!all && marked.file != nullptr && !marked.file->drive().usable())
+    if (!all && pending.file != nullptr && !pending.file->drive().usable())
       co_return fail(Errc::unavailable, "{}", last.message);
     const auto now = node.owned.state();
     if (all && now->map->version == state->map->version &&

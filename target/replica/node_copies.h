@@ -59,9 +59,9 @@ Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::Object
 Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
                              const OwnedNames::Write& write, cluster::Durability durability,
                              const VersionInFlight& outbound);
-/// Sends a version to one target, marked as of this one. Ok: it has that, or a newer one, durably.
-Task<Status> give_marked(TargetNode& node, VersionInFlight outbound, std::string id);
-/// True if a marked record of the bucket goes forward by the name's owner alone, under a new
+/// Sends a version to one target, pending by this one. Ok: it has that, or a newer one, durably.
+Task<Status> give_pending(TargetNode& node, VersionInFlight outbound, std::string id);
+/// True if a pending record of the bucket goes forward by the name's owner alone, under a new
 /// generation (docs/decisions/019, rule F).
 [[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
 /// Tells the other homes, if there are any, that all have it. Best effort: a home that does not

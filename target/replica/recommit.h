@@ -7,8 +7,8 @@
 namespace tarn::target {
 
 // Commits what a record says once more, under a generation of its own (docs/decisions/019): a
-// marked one so goes forward (rule F), and slices get other homes, or an unneeded piece is dropped.
-// ETag, version, times and custom metadata stay.
+// pending one so goes forward (rule F), and slices get other homes, or an unneeded piece is
+// dropped. ETag, version, times and custom metadata stay.
 
 /// A generation for a commit by `write`, above that of the newest version. Under the name's lock.
 /// unavailable without a lease, or when the newest one is from the future.

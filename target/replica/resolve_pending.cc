@@ -15,16 +15,16 @@ using namespace std::chrono_literals;
 constexpr auto kKeepCopiesLookEvery = 500ms;
 constexpr auto kKeepCopiesTryAgainAfter = 2s;
 
-/// Settles what is marked on one drive. False: something could not be.
+/// Resolves what is pending on one drive. False: something could not be.
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
                                 const cluster::BucketRecord& bucket) {
-  const auto is_marked = [](std::string_view, const io::ObjectRecord& record) {
+  const auto is_pending = [](std::string_view, const io::ObjectRecord& record) {
     return !pending_by(record).empty();
   };
   bool all = true;
   std::string after;
   while (true) {
-    CO_TRY(NamePage page, co_await next_names(drive, bucket.id, after, is_marked));
+    CO_TRY(NamePage page, co_await next_names(drive, bucket.id, after, is_pending));
     for (std::string& name : page.names) {
       const Status settled = co_await resolve_copies(node, name_in(bucket, std::move(name)));
       all = all && settled;
@@ -34,16 +34,17 @@ Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
   }
 }
 
-/// Settles what has been marked for a while: its writer no longer works on it, or has died.
+/// Resolves what has been pending for a while: its writer no longer works on it, or has died.
 Task<void> settle_known(TargetNode& node) {
   const auto now = std::chrono::steady_clock::now();
-  const std::vector<MarkedNames::Name> names = node.marked.due(now - kKeepCopiesTryAgainAfter, now);
-  for (const MarkedNames::Name& each : names) {
+  const std::vector<PendingNames::Name> names =
+      node.pending.due(now - kKeepCopiesTryAgainAfter, now);
+  for (const PendingNames::Name& each : names) {
     const auto state = node.view.state();
     Status settled;  // with its bucket, when that is gone
     if (const auto* bucket = state->bmd.find(each.bucket); bucket != nullptr)
       settled = co_await resolve_copies(node, name_in(*bucket, each.object));
-    if (settled) node.marked.settled(each);
+    if (settled) node.pending.settled(each);
   }
 }
 
@@ -71,14 +72,14 @@ Task<void> resolve_pending(TargetNode& node) {
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const std::uint64_t version = state->map->version;
-    if (version != done) node.marked.looked_through(false);
+    if (version != done) node.pending.looked_through(false);
     if (!node.membership.lease().valid()) continue;
     co_await settle_known(node);
-    if (node.marked.looked_through() || state->settled < version) continue;
+    if (node.pending.looked_through() || state->settled < version) continue;
     if (std::chrono::steady_clock::now() < not_before) continue;
-    node.marked.looked_through(true);
+    node.pending.looked_through(true);
     const bool all = co_await settle_everything(node);
-    if (!all) node.marked.looked_through(false);
+    if (!all) node.pending.looked_through(false);
     done = version;
     not_before = std::chrono::steady_clock::now() + kKeepCopiesTryAgainAfter;
   }

@@ -215,8 +215,8 @@ def test_a_version_that_was_overtaken_goes_from_who_is_no_home_any_more(four):
         assert four.put("cut", name, b"second").status >= 500
     four.wait_exit("t1", 20)
     four.kill(other)
-    marked = attribute.objects(four.drives(other), "cut")[name]
-    assert marked["size"] == len(b"second") and "\x01unsettled" in marked["pairs"], marked
+    pending = attribute.objects(four.drives(other), "cut")[name]
+    assert pending["size"] == len(b"second") and "\x01unsettled" in pending["pairs"], pending
     four.start("t1")
 
     def put():

@@ -190,7 +190,7 @@ bool World::accepts(int target, std::uint64_t map) {
   return has(homes_in(map_of(target).owns, shape_.copies()), target);
 }
 
-/// Erases the record of a target that is no replica when all replicas have one as new, marked or
+/// Erases the record of a target that is no replica when all replicas have one as new, pending or
 /// not.
 bool World::erase_when_all_have_it(int target) {
   Target& self = at(target);
@@ -473,7 +473,7 @@ bool World::handle_give(const Message& message, Call* call) {
   Target& self = at(message.to);
   if (!self.record.there() || self.record.gen < message.record.gen) {
     self.record = message.record;
-    note(message.record.mark == kNobody ? "takes" : "takes marked", message.to, kNobody,
+    note(message.record.mark == kNobody ? "takes" : "takes pending", message.to, kNobody,
          message.record.gen);
   }
   if (call != nullptr) call->said = self.record;

@@ -23,19 +23,19 @@ inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
 /// The rules of 019, each of which can be left out.
 struct Rules {
-  bool forward_by_owner = true;  ///< F; else each target with a marked record gives it to all
+  bool forward_by_owner = true;  ///< F; else each target with a pending record gives it to all
   bool bump = true;              ///< D: what has a > G(R) is not judged before R is above it
   bool compare_a = true;         ///< D: a drop looks at a again
   bool raise_a = true;           ///< N: else a is always the generation of the write
   bool seal_first = true;        ///< N: else the record goes before the pieces
   bool drop_last = true;         ///< else the former pieces go before the record is complete
-  /// A marked record at a target that is no home goes once all homes have something as new.
+  /// A pending record at a target that is no home goes once all homes have something as new.
   bool overtaken = true;
   /// A commit gives its record by maps only under which its node owned the name all the time.
   bool one_tenure = true;
-  /// F: marked records at past homes count as what they are.
+  /// F: pending records at past homes count as what they are.
   bool forward_sees_marks = true;
-  /// F: what the owner has unmarked is complete.
+  /// F: what the owner has as complete is so.
   bool owner_has_it = true;
 };
 
@@ -204,7 +204,7 @@ class World {
   /// Pieces go where `to` says (kNobody: they stay); where they are already, they are made again if
   /// absent.
   int repair(int target, const Homes& to);
-  /// A marked record there is to be settled.
+  /// A pending record there is to be settled.
   int settle(int target);
   /// The owner is asked about each piece `index` that is there, whatever its set, and its word
   /// comes.

@@ -301,7 +301,7 @@ void World::check_at_rest() {
   const Gen born = is.there() ? is.born : nothing_;
   if (born < acknowledged_) return fail("at rest what was acknowledged is not there");
   if (born < shown_) return fail("at rest what was shown is not there");
-  if (is.mark != kNobody) return fail("at rest the owner's record is marked");
+  if (is.mark != kNobody) return fail("at rest the owner's record is pending");
   if (!decodes(is, 0, -1, true)) return fail("at rest fewer than k pieces are there");
   const Mask homes = homes_in(map.owns, shape_.copies());
   for (int t = 0; t < shape_.targets; ++t) {
@@ -311,7 +311,7 @@ void World::check_at_rest() {
     } else if (other.gen != is.gen && !(is.kind <= Kind::none || is.kind == Kind::tombstone)) {
       return fail("at rest homes differ");
     } else if (other.there() && other.mark != kNobody) {
-      return fail("at rest a record is marked");
+      return fail("at rest a record is pending");
     }
     for (const Piece& piece : at(t).pieces)
       if (!is.names(piece.set, piece.index, t)) return fail("at rest an unnamed piece is left");

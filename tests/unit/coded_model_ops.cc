@@ -409,7 +409,7 @@ void World::step_after(Op& op) {
   end(op);
 }
 
-// --- marked records ---
+// --- pending records ---
 
 void World::step_ask_writer(Op& op) {
   const Record& is = at(op.at).record;

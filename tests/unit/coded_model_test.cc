@@ -67,7 +67,7 @@ TEST_CASE("coded model: random schedules notice a missing rule", "[coded]") {
   SECTION("the generation of the write in place of a") { rules.raise_a = false; }
   SECTION("the record before the pieces") { rules.seal_first = false; }
   SECTION("former pieces dropped before the record is complete") { rules.drop_last = false; }
-  SECTION("who is no home keeps its marked record") { rules.overtaken = false; }
+  SECTION("who is no home keeps its pending record") { rules.overtaken = false; }
   REQUIRE(notices(rules));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("coded model: 7, the owner dies before it answers", "[coded]") {
   world.run(put, Phase::after);
   const Gen born = world.record(0).born;
   kill(world, 0);
-  world.ask(2, 1);  // by who has it marked: no word, and nothing is bumped
+  world.ask(2, 1);  // by who has it pending: no word, and nothing is bumped
   CHECK(world.holds(2, 2, 1));
   CHECK(world.record(1).born == born);
   expect_rest(world);
@@ -412,7 +412,7 @@ TEST_CASE("coded model: 21 to 23, a name changes while a piece is rebuilt", "[co
   }
 }
 
-TEST_CASE("coded model: 46, a marked record, and its writer has gone on", "[coded]") {
+TEST_CASE("coded model: 46, a pending record, and its writer has gone on", "[coded]") {
   World world = small();
   fill(world, on(0, 1, 2));
   const int put = world.put(0, Kind::coded, on(1, 2, 3));
@@ -436,7 +436,7 @@ TEST_CASE("coded model: 46, a marked record, and its writer has gone on", "[code
 TEST_CASE("coded model: 47 and 48, writes and marks of others", "[coded]") {
   World world = small();
   fill(world, on(0, 1, 2));
-  SECTION("47: a PUT that looks at nothing, over a marked repair") {
+  SECTION("47: a PUT that looks at nothing, over a pending repair") {
     const int repair = world.repair(0, on(kNo, kNo, 3));
     world.run(repair, Phase::publish);
     kill(world, 0);
@@ -449,7 +449,7 @@ TEST_CASE("coded model: 47 and 48, writes and marks of others", "[coded]") {
     CHECK_FALSE(world.holds(3, 1, 2));
     CHECK(world.holds(3, 2, 2));
   }
-  SECTION("48: a plain object that is marked") {
+  SECTION("48: a plain object that is pending") {
     const int put = world.put(0, Kind::plain, {});
     world.run(put, Phase::publish);
     kill(world, 0);
@@ -495,7 +495,7 @@ TEST_CASE("coded model: 53, a commit outlives the ownership of its name", "[code
   CHECK(fifty_third(rules) != "");
 }
 
-/// 54: the owner comes back with nothing, and who has the last version has it marked.
+/// 54: the owner comes back with nothing, and who has the last version has it pending.
 std::string fifty_fourth(const Rules& rules) {
   World world = small(rules);
   fill(world, on(1, 2, 3));
@@ -516,7 +516,7 @@ TEST_CASE("coded model: 54, an owner asks a past home that waits for it", "[code
   CHECK(fifty_fourth(rules) != "");
 }
 
-/// 55: a marked record is at a target that is no home any more.
+/// 55: a pending record is at a target that is no home any more.
 std::string fifty_fifth(const Rules& rules) {
   World world = small(rules);
   fill(world, on(0, 1, 2));
@@ -529,14 +529,14 @@ std::string fifty_fifth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 55, a marked record where none belongs", "[coded]") {
+TEST_CASE("coded model: 55, a pending record where none belongs", "[coded]") {
   CHECK(fifty_fifth({}) == "");
   Rules rules;
   rules.overtaken = false;
   CHECK(fifty_fifth(rules) != "");
 }
 
-/// 56: the owner has unmarked what another was given marked, and the giver has nothing any more.
+/// 56: the owner has complete what another was given pending, and the giver has nothing any more.
 std::string fifty_sixth(const Rules& rules) {
   World world = small(rules);
   fill(world, on(0, 1, 2));
@@ -551,7 +551,7 @@ std::string fifty_sixth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 56, the owner has as new a version, unmarked", "[coded]") {
+TEST_CASE("coded model: 56, the owner has as new a version, complete", "[coded]") {
   CHECK(fifty_sixth({}) == "");
   Rules rules;
   rules.owner_has_it = false;

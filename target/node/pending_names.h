@@ -13,10 +13,10 @@
 
 namespace tarn::target {
 
-/// Names that were stored here marked as not known to be at all homes (node_copies.h), until that
+/// Names that were stored here as pending, so perhaps not at all homes (node_copies.h), until that
 /// is known: so that what a writer left half done is settled although no reader asks for it.
 /// Thread-safe; bounded.
-class MarkedNames {
+class PendingNames {
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Name {
@@ -26,11 +26,11 @@ class MarkedNames {
   };
   static constexpr std::size_t kMost = 100'000;
 
-  /// Its newest version here is marked since `now`.
+  /// Its newest version here is pending since `now`.
   void add(BucketId bucket, const std::string& object, Time now);
-  /// It is no longer marked.
+  /// It is no longer pending.
   void settled(BucketId bucket, const std::string& object);
-  /// Those that are marked since `until` or longer; from now on they count as marked since `now`.
+  /// Those that are pending since `until` or longer; from now on they count as pending since `now`.
   [[nodiscard]] std::vector<Name> due(Time until, Time now);
   /// One that was due is settled, unless it was added again since.
   void settled(const Name& due);

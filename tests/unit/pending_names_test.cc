@@ -1,16 +1,16 @@
-#include "target/node/marked_names.h"
+#include "target/node/pending_names.h"
 
 #include <catch2/catch.hpp>
 
 namespace tarn::target {
-namespace marked_names_test {
+namespace pending_names_test {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("marked names are due after a while, until they are settled", "[copies]") {
-  MarkedNames names;
+TEST_CASE("pending names are due after a while, until they are settled", "[copies]") {
+  PendingNames names;
   names.looked_through(true);
-  const MarkedNames::Time start{};
+  const PendingNames::Time start{};
   names.add(BucketId(1), "a", start);
   names.add(BucketId(2), "a", start + 1s);
   CHECK(names.count() == 2);
@@ -31,15 +31,15 @@ TEST_CASE("marked names are due after a while, until they are settled", "[copies
   CHECK(names.count() == 0);
 }
 
-TEST_CASE("when there are too many marked names the drives must be looked through", "[copies]") {
-  MarkedNames names;
+TEST_CASE("when there are too many pending names the drives must be looked through", "[copies]") {
+  PendingNames names;
   CHECK(names.count() == 1);
   names.looked_through(true);
-  for (std::size_t i = 0; i <= MarkedNames::kMost; ++i)
-    names.add(BucketId(1), std::to_string(i), MarkedNames::Time());
+  for (std::size_t i = 0; i <= PendingNames::kMost; ++i)
+    names.add(BucketId(1), std::to_string(i), PendingNames::Time());
   CHECK_FALSE(names.looked_through());
-  CHECK(names.count() == MarkedNames::kMost + 1);
+  CHECK(names.count() == PendingNames::kMost + 1);
 }
 
-}  // namespace marked_names_test
+}  // namespace pending_names_test
 }  // namespace tarn::target

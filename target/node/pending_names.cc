@@ -1,8 +1,8 @@
-#include "target/node/marked_names.h"
+#include "target/node/pending_names.h"
 
 namespace tarn::target {
 
-void MarkedNames::add(BucketId bucket, const std::string& object, Time now) {
+void PendingNames::add(BucketId bucket, const std::string& object, Time now) {
   const MutexLock lock(mutex_);
   if (names_.size() < kMost)
     names_[{bucket, object}] = now;
@@ -10,12 +10,12 @@ void MarkedNames::add(BucketId bucket, const std::string& object, Time now) {
     looked_through_ = false;
 }
 
-void MarkedNames::settled(BucketId bucket, const std::string& object) {
+void PendingNames::settled(BucketId bucket, const std::string& object) {
   const MutexLock lock(mutex_);
   names_.erase({bucket, object});
 }
 
-std::vector<MarkedNames::Name> MarkedNames::due(Time until, Time now) {
+std::vector<PendingNames::Name> PendingNames::due(Time until, Time now) {
   std::vector<Name> out;
   const MutexLock lock(mutex_);
   for (auto& [name, since] : names_)
@@ -26,13 +26,13 @@ std::vector<MarkedNames::Name> MarkedNames::due(Time until, Time now) {
   return out;
 }
 
-void MarkedNames::settled(const Name& due) {
+void PendingNames::settled(const Name& due) {
   const MutexLock lock(mutex_);
   const auto at = names_.find({due.bucket, due.object});
   if (at != names_.end() && at->second == due.since) names_.erase(at);
 }
 
-std::size_t MarkedNames::count() const {
+std::size_t PendingNames::count() const {
   const MutexLock lock(mutex_);
   return names_.size() + (looked_through_ ? 0 : 1);
 }
