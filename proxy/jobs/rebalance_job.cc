@@ -113,8 +113,8 @@ Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
   all_home_ = true;
   held_ = false;
   const auto has_moved = [&](const std::string& id) {
-    const auto* word = state.ownership->find(id);
-    return word != nullptr && word->moved >= version_;
+    const auto* status = state.ownership->find(id);
+    return status != nullptr && status->moved >= version_;
   };
   std::vector<const cluster::Node*> targets;
   for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map))) {

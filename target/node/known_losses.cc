@@ -10,9 +10,10 @@ bool KnownLosses::more_than(const KnownLosses& before) const {
   if (!std::includes(standing.begin(), standing.end(), before.standing.begin(),
                      before.standing.end()))
     return true;
-  return std::any_of(lost_drives.begin(), lost_drives.end(), [&](const auto& word) {
-    const auto said = before.lost_drives.find(word.first);
-    return word.second != 0 && (said == before.lost_drives.end() || said->second != word.second);
+  return std::any_of(lost_drives.begin(), lost_drives.end(), [&](const auto& status) {
+    const auto said = before.lost_drives.find(status.first);
+    return status.second != 0 &&
+           (said == before.lost_drives.end() || said->second != status.second);
   });
 }
 
@@ -24,7 +25,8 @@ KnownLosses known_losses(const cluster::OwnershipState& state) {
   KnownLosses out;
   const cluster::NodeSet standing = cluster::standing_members(*state.map);
   for (std::size_t i = 0; i < standing.size(); ++i) out.standing.insert(standing.id(i));
-  for (const cluster::TargetStatus& word : state.live) out.lost_drives[word.id] = word.lost_drives;
+  for (const cluster::TargetStatus& status : state.live)
+    out.lost_drives[status.id] = status.lost_drives;
   return out;
 }
 

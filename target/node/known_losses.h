@@ -21,7 +21,7 @@ struct KnownLosses {
   /// True if more is lost than was `before`: a target is no longer among `standing`, or one
   /// believes that other drives of its are lost. A target that joins or is back is no loss, nor is
   /// a new map by itself. A drive that comes back while another one stays away counts as one: the
-  /// word names no drives.
+  /// status names no drives.
   [[nodiscard]] bool more_than(const KnownLosses& before) const;
   /// Of targets that say nothing now counts what they said `before`.
   void keep_words_of(const KnownLosses& before);

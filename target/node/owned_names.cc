@@ -57,17 +57,17 @@ std::shared_ptr<const cluster::OwnershipState> OwnedNames::state() {
   return hand_over_.state();
 }
 
-cluster::LiveRecord OwnedNames::word() {
+cluster::LiveRecord OwnedNames::status() {
   const auto known = view_.state();
   const MutexLock lock(mutex_);
   learn();
-  const cluster::TargetStatus word =
-      hand_over_.word(only_ours_ != 0 && only_ours_ == hand_over_.state()->map->version);
+  const cluster::TargetStatus status =
+      hand_over_.status(only_ours_ != 0 && only_ours_ == hand_over_.state()->map->version);
   cluster::LiveRecord out;
-  out.map_version = word.map_version;
+  out.map_version = status.map_version;
   out.bmd_version = known->bmd.version;
-  out.under_way = word.under_way;
-  out.moved = word.moved;
+  out.under_way = status.under_way;
+  out.moved = status.moved;
   out.drive_set = drive_set_;
   out.drives = drives_;
   out.coding = true;
@@ -76,15 +76,15 @@ cluster::LiveRecord OwnedNames::word() {
 }
 
 void OwnedNames::take_drive_set(std::uint64_t drive_set) {
-  if (drive_set_.exchange(drive_set) != drive_set) membership_.word_changed();
+  if (drive_set_.exchange(drive_set) != drive_set) membership_.status_changed();
 }
 
 void OwnedNames::take_lost_drives(std::uint64_t lost_drives) {
-  if (lost_drives_.exchange(lost_drives) != lost_drives) membership_.word_changed();
+  if (lost_drives_.exchange(lost_drives) != lost_drives) membership_.status_changed();
 }
 
 void OwnedNames::take_drives(std::uint32_t drives) {
-  if (drives_.exchange(drives) != drives) membership_.word_changed();
+  if (drives_.exchange(drives) != drives) membership_.status_changed();
 }
 
 bool OwnedNames::drive_set_is_known() const {
@@ -96,7 +96,7 @@ bool OwnedNames::drive_set_is_known() const {
 bool OwnedNames::only_ours_under_way() {
   const MutexLock lock(mutex_);
   learn();
-  return hand_over_.word(true).moved != 0;
+  return hand_over_.status(true).moved != 0;
 }
 
 void OwnedNames::holds_only_ours(std::uint64_t map_version) {
@@ -104,7 +104,7 @@ void OwnedNames::holds_only_ours(std::uint64_t map_version) {
     const MutexLock lock(mutex_);
     only_ours_ = map_version;
   }
-  membership_.word_changed();
+  membership_.status_changed();
 }
 
 void OwnedNames::end(cluster::HandOver::WriteId id) {
@@ -116,7 +116,7 @@ void OwnedNames::end(cluster::HandOver::WriteId id) {
     hand_over_.end(id);
     std::erase(committing_, id);
   }
-  if (told) membership_.word_changed();
+  if (told) membership_.status_changed();
 }
 
 OwnedNames::Write::~Write() {

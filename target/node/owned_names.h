@@ -79,7 +79,7 @@ class OwnedNames {
   [[nodiscard]] bool drive_set_is_known() const;
 
   /// Status of this node for the cluster, to be given to the membership.
-  [[nodiscard]] cluster::LiveRecord word();
+  [[nodiscard]] cluster::LiveRecord status();
   /// True if all writes that are under way are of names of ours.
   [[nodiscard]] bool only_ours_under_way();
   /// Notes that no drive holds a record of a name that is another's by this version of the map.

@@ -292,7 +292,7 @@ Status Target::start() {
   owned_.emplace(id_, *view_, *membership_);
   owned_->take_drive_set(drive_set_);
   owned_->take_drives(drive_count());
-  membership_->acknowledge_with([this] { return owned_->word(); });
+  membership_->acknowledge_with([this] { return owned_->status(); });
   membership_->empty_if([this] { return is_empty(); });
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_, loops_,
                 options_.checksum_verify == "always");

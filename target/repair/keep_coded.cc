@@ -71,8 +71,8 @@ Task<Result<KeepCodedFound>> look_through(TargetNode& node) {
 /// missing.
 std::string losses(const cluster::OwnershipState& state) {
   std::string out;
-  for (const cluster::TargetStatus& word : state.live)
-    if (word.lost_drives != 0) out += fmt::format("{} {}\n", word.id, word.lost_drives);
+  for (const cluster::TargetStatus& status : state.live)
+    if (status.lost_drives != 0) out += fmt::format("{} {}\n", status.id, status.lost_drives);
   return out;
 }
 

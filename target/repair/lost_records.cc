@@ -54,8 +54,8 @@ struct GivenBy {
 
 GivenBy lost_records_present(const TargetNode& node, const cluster::OwnershipState& state) {
   GivenBy out{state.map->version, {}, {}};
-  for (const cluster::TargetStatus& word : state.live)
-    if (word.lost_drives != 0 && word.id != node.id) out.losers[word.id] = word.lost_drives;
+  for (const cluster::TargetStatus& status : state.live)
+    if (status.lost_drives != 0 && status.id != node.id) out.losers[status.id] = status.lost_drives;
   for (const auto& drive : node.store.drives())
     if (drive->in_service()) out.drives.insert(drive->id());
   return out;

@@ -130,8 +130,8 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES, only=lambda op: op.name in NAMES)
     version = stored_map(cluster)["version"]
-    word = json.loads(stored(cluster, f"/tarn/live/{its_id}")[0])
-    assert word["map"] == version, word
+    status = json.loads(stored(cluster, f"/tarn/live/{its_id}")[0])
+    assert status["map"] == version, status
 
 
 def test_who_is_gone_in_the_middle_of_a_body_holds_up_no_name(make_cluster):

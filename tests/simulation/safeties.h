@@ -8,7 +8,7 @@ namespace tarn::simulation {
 
 /// A safety of common/cluster or of the model, that can be left out to see whether schedules
 /// notice. Two that no known schedule misses are not in the table, but can be named:
-/// safety.lease_before_reply and safety.compare_word. The program has its own registry of fail
+/// safety.lease_before_reply and safety.compare_status. The program has its own registry of fail
 /// points: the one of the nodes prints each hit.
 struct Safety {
   std::string_view name;

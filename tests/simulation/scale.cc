@@ -214,15 +214,15 @@ void print_messages() {
   state.live.push_back({target_id(kTargets), state.map->version, {}, 0});
 
   std::uint64_t commits = 1;  // the registration of the new target
-  std::uint64_t words = 0;
+  std::uint64_t statuses = 0;
   while (true) {
-    for (auto& word : state.live) {
-      if (word.map_version < state.map->version) ++words;
-      word.map_version = state.map->version;
+    for (auto& status : state.live) {
+      if (status.map_version < state.map->version) ++statuses;
+      status.map_version = state.map->version;
       const std::uint64_t moved =
-          state.settled == state.map->version ? state.map->version : word.moved;
-      if (word.moved != moved && !state.map->past.empty()) ++words;
-      word.moved = moved;
+          state.settled == state.map->version ? state.map->version : status.moved;
+      if (status.moved != moved && !state.map->past.empty()) ++statuses;
+      status.moved = moved;
     }
     const auto step = cluster::next_step(state, nobody_absent, {});
     if (!step) break;
@@ -231,12 +231,12 @@ void print_messages() {
     if (step->publish) state.map = std::make_shared<Ownership>(*step->publish);
   }
   const std::uint64_t watchers = kTargets + 1 + kScaleProxies;
-  fmt::print("{:34} {} commits by the coordinator, {} words of targets, past epochs left: {}\n",
-             "messages of a join", commits, words, state.map->past.size());
+  fmt::print("{:34} {} commits by the coordinator, {} statuses of targets, past epochs left: {}\n",
+             "messages of a join", commits, statuses, state.map->past.size());
   fmt::print(
-      "{:34} {} of map and settled; {} if every watcher hears every word, {} if only the "
+      "{:34} {} of map and settled; {} if every watcher hears every status, {} if only the "
       "coordinator does\n",
-      "news to watchers", commits * watchers, words * watchers, words);
+      "news to watchers", commits * watchers, statuses * watchers, statuses);
 }
 
 double a_second(std::chrono::milliseconds period) {

@@ -19,7 +19,7 @@ StatePtr Store::newest() {
   state->map = map_;
   state->settled = settled_;
   for (Place target = 1; target <= targets_; ++target)
-    if (live_[target].key.lease != 0) state->live.push_back(live_[target].word);
+    if (live_[target].key.lease != 0) state->live.push_back(live_[target].status);
   states_.push_back(std::move(state));
   if (states_.size() > 6) states_.pop_front();
   return states_.back();
@@ -46,9 +46,9 @@ void Store::changed() {
 }
 
 Store::Told Store::enlist(Place target, bool empty, std::int64_t expected,
-                          cluster::TargetStatus word) {
+                          cluster::TargetStatus status) {
   Live& live = live_[target];
-  if (SAFETY("safety.compare_word") && live.key.changed != expected)
+  if (SAFETY("safety.compare_status") && live.key.changed != expected)
     return {false, false, live.key};
   if (map_->find(id(target)) == nullptr) {
     if (!empty) return {false, true, live.key};
@@ -58,8 +58,8 @@ Store::Told Store::enlist(Place target, bool empty, std::int64_t expected,
     map_ = std::make_shared<cluster::Ownership>(cluster::with_member(*map_, std::move(member)));
     world_.trace("map {}: {} joins", map_->version, id(target));
   }
-  word.id = id(target);
-  live = {{revision_ + 1, revision_ + 1}, world_.now() + kLeaseTerm, std::move(word)};
+  status.id = id(target);
+  live = {{revision_ + 1, revision_ + 1}, world_.now() + kLeaseTerm, std::move(status)};
   changed();
   expire(target, live.key.lease);
   return {true, false, live.key};
@@ -85,11 +85,11 @@ bool Store::renew(Place target, std::int64_t lease) {
 }
 
 Store::Told Store::tell(Place target, std::int64_t lease, std::int64_t expected,
-                        cluster::TargetStatus word) {
+                        cluster::TargetStatus status) {
   Live& live = live_[target];
-  const bool same = !SAFETY("safety.compare_word") || live.key.changed == expected;
+  const bool same = !SAFETY("safety.compare_status") || live.key.changed == expected;
   if (live.key.lease != lease || !same) return {false, false, live.key};
-  live.word = std::move(word);
+  live.status = std::move(status);
   live.key.changed = revision_ + 1;
   changed();
   return {true, false, live.key};

@@ -26,7 +26,7 @@ class Store {
   /// `targets` places from 1 on, then proxies; all get the news.
   Store(World& world, std::size_t targets, std::size_t places);
 
-  /// The key under which a target says its word: what lease it goes with, when it was last changed.
+  /// The key of a target's status: what lease it goes with, when it was last changed.
   struct LiveKey {
     std::int64_t lease = 0;  ///< the revision at which the target registered; 0: no key
     std::int64_t changed = 0;
@@ -36,12 +36,13 @@ class Store {
     bool fenced = false;  ///< not in the map and not empty
     LiveKey key;          ///< as it is now
   };
-  /// A target takes a lease and says its word, if its key was last changed at revision `expected`.
-  Told enlist(Place target, bool empty, std::int64_t expected, cluster::TargetStatus word);
+  /// A target takes a lease and writes its status, if its key was last changed at revision
+  /// `expected`.
+  Told enlist(Place target, bool empty, std::int64_t expected, cluster::TargetStatus status);
   /// False: there is no such lease.
   bool renew(Place target, std::int64_t lease);
-  /// Another word under the same lease, if the key was last changed at revision `expected`.
-  Told tell(Place target, std::int64_t lease, std::int64_t expected, cluster::TargetStatus word);
+  /// Another status under the same lease, if the key was last changed at revision `expected`.
+  Told tell(Place target, std::int64_t lease, std::int64_t expected, cluster::TargetStatus status);
   bool commit(cluster::CoordinatorStep step);
   /// An operator's change of flags.
   void set_flags(Place target, std::uint64_t set, std::uint64_t clear);
@@ -61,7 +62,7 @@ class Store {
   struct Live {
     LiveKey key;
     Time expires = 0;
-    cluster::TargetStatus word;
+    cluster::TargetStatus status;
   };
   void changed();
   void expire(Place target, std::int64_t lease);

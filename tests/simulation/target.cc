@@ -56,7 +56,7 @@ void Target::tick() {
   world().after(place_, kRenewEvery, [this] { tick(); });
 }
 
-// --- lease and word -----------------------------------------------------------------------------
+// --- lease and status ---------------------------------------------------------------------------
 
 std::int64_t Target::lease() const {
   return nodes_.world.local(place_) < valid_until_ ? lease_ : 0;
@@ -97,9 +97,9 @@ void Target::enlist() {
   const Time sent = world().local(place_);
   bool empty = hand_over_->idle() || !SAFETY("safety.idle_before_join");
   for (std::size_t name = 0; name < nodes_.names.size(); ++name) empty = empty && !on_disk(name);
-  auto word = hand_over_->word(false);
+  auto status = hand_over_->status(false);
   ++nodes_.store.messages;
-  const auto answered = [this, sent, word](const Store::Told& told, const StatePtr& state) {
+  const auto answered = [this, sent, status](const Store::Told& told, const StatePtr& state) {
     // The refusal may be old: an operator looks before emptying anything.
     if (told.fenced && nodes_.store.newest()->map->find(id_) == nullptr) {
       world().trace("{} is fenced; its operator empties it", id_);
@@ -111,14 +111,14 @@ void Target::enlist() {
     if (incarnation_ == 0) incarnation_ = static_cast<std::uint64_t>(lease_);
     valid_until_ = std::max(valid_until_, sent + kLeaseTerm - kLeaseMargin);
     telling_ = false;
-    told_ = word;
+    told_ = status;
     // In the nodes the state comes by another call: it may be late.
     if (!world().random.one_in(4)) learn(state);
   };
   world().send(
       place_, kStore,
-      [this, answered, empty, word, expected = key_changed_, life = world().epoch(place_)] {
-        const auto told = nodes_.store.enlist(place_, empty, expected, word);
+      [this, answered, empty, status, expected = key_changed_, life = world().epoch(place_)] {
+        const auto told = nodes_.store.enlist(place_, empty, expected, status);
         world().send(
             kStore, place_,
             [answered, told, state = nodes_.store.newest()] { answered(told, state); }, life);
@@ -136,23 +136,23 @@ bool Target::holds_only_its_own() const {
 
 void Target::tell() {
   if (lease_ == 0 || telling_ || !knows()) return;
-  auto word = hand_over_->word(holds_only_its_own());
-  if (word.map_version == told_.map_version && word.moved == told_.moved &&
-      word.under_way == told_.under_way)
+  auto status = hand_over_->status(holds_only_its_own());
+  if (status.map_version == told_.map_version && status.moved == told_.moved &&
+      status.under_way == told_.under_way)
     return;
   telling_ = true;
   ++nodes_.store.messages;
-  const auto answered = [this, word, lease = lease_](const Store::Told& told) {
+  const auto answered = [this, status, lease = lease_](const Store::Told& told) {
     if (lease != lease_) return;
     telling_ = false;
     key_changed_ = told.key.changed;
-    if (told.done) told_ = word;
+    if (told.done) told_ = status;
     tell();
   };
   world().send(place_, kStore,
-               [this, answered, word, lease = lease_, expected = key_changed_,
+               [this, answered, status, lease = lease_, expected = key_changed_,
                 life = world().epoch(place_)] {
-                 const auto told = nodes_.store.tell(place_, lease, expected, word);
+                 const auto told = nodes_.store.tell(place_, lease, expected, status);
                  world().send(kStore, place_, [answered, told] { answered(told); }, life);
                });
   world().after(place_, kRenewEvery, [this, lease = lease_] {

@@ -206,7 +206,7 @@ class World {
   int repair(int target, const Homes& to);
   /// A pending record there is to be settled.
   int settle(int target);
-  /// The owner is asked about each piece `index` that is there, whatever its set, and its word
+  /// The owner is asked about each piece `index` that is there, whatever its set, and its answer
   /// comes.
   void ask(int home, int index);
   /// The owner is asked about one; what it begins then, 0: nothing.

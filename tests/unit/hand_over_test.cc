@@ -46,30 +46,30 @@ TEST_CASE("hand-over: names that stay are written all the time", "[ownership]") 
   CHECK(last.may_begin(f.moved, kLease) == Verdict::not_owner);
 }
 
-TEST_CASE("hand-over: a write under way is listed, and its new owner waits for the word",
+TEST_CASE("hand-over: a write under way is listed, and its new owner waits for the status",
           "[ownership]") {
   const Fixture f;
   HandOver last("t1");
   last.learn(state_of(f.before, f.before.version, 9));
   const auto write = last.begin(f.moved, kLease);
   const auto other = last.begin(f.stays, kLease);
-  CHECK(last.word(true).moved == f.before.version);
+  CHECK(last.status(true).moved == f.before.version);
   last.learn(state_of(f.after, f.before.version, 10));
-  const TargetStatus word = last.word(true);
-  CHECK(word.map_version == f.after.version);
-  CHECK(word.under_way == std::vector<std::string>{f.moved});
-  CHECK(word.moved == 0);
+  const TargetStatus status = last.status(true);
+  CHECK(status.map_version == f.after.version);
+  CHECK(status.under_way == std::vector<std::string>{f.moved});
+  CHECK(status.moved == 0);
 
   HandOver next("t3");
-  next.learn(state_of(f.after, f.after.version, 11, {word}));
+  next.learn(state_of(f.after, f.after.version, 11, {status}));
   CHECK(next.may_begin(f.moved, kLease) == Verdict::wait);
   // The older write keeps the version under which it was ours; the other goes along.
   CHECK(last.map_version(write) == f.before.version);
   CHECK(last.map_version(other) == f.after.version);
   last.end(write);
-  next.learn(state_of(f.after, f.after.version, 12, {last.word(true)}));
+  next.learn(state_of(f.after, f.after.version, 12, {last.status(true)}));
   CHECK(next.may_begin(f.moved, kLease) == Verdict::yes);
-  CHECK(last.word(true).moved == f.after.version);
+  CHECK(last.status(true).moved == f.after.version);
 }
 
 TEST_CASE("hand-over: away and back between two looks is away", "[ownership]") {
@@ -130,19 +130,19 @@ TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
   CHECK_FALSE(next.begin_copy(f.moved, 1, {"t1", f.before.version}));
   const auto copy = next.begin_copy(f.moved, 1, {"t1", f.after.version});
   REQUIRE(copy);
-  CHECK(next.word(true).moved == f.after.version);
+  CHECK(next.status(true).moved == f.after.version);
   next.learn(state_of(moved_on, moved_on.version, 11));
-  CHECK(next.word(true).moved == 0);
-  CHECK(next.word(true).under_way.empty());
+  CHECK(next.status(true).moved == 0);
+  CHECK(next.status(true).under_way.empty());
   CHECK_FALSE(next.idle());
   CHECK_FALSE(next.is_quiescent(f.moved));
   next.end(*copy);
   CHECK(next.idle());
   CHECK(next.is_quiescent(f.moved));
-  CHECK(next.word(true).moved == moved_on.version);
+  CHECK(next.status(true).moved == moved_on.version);
 }
 
-std::vector<TargetStatus> words(const std::vector<std::string>& ids, std::uint64_t version) {
+std::vector<TargetStatus> statuses(const std::vector<std::string>& ids, std::uint64_t version) {
   std::vector<TargetStatus> out;
   out.reserve(ids.size());
   for (const std::string& id : ids) out.push_back({id, version, {}, version});
@@ -152,7 +152,7 @@ std::vector<TargetStatus> words(const std::vector<std::string>& ids, std::uint64
 TEST_CASE("coordinator: settles when every live target has the version in force", "[ownership]") {
   const Fixture f;
   const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
-  auto live = words({"t1", "t2", "t3"}, f.after.version);
+  auto live = statuses({"t1", "t2", "t3"}, f.after.version);
   live[0].map_version = live[0].moved = f.before.version;
   CHECK_FALSE(next_step(*state_of(f.after, f.before.version, 10, live), absent, {}));
   live[0].map_version = f.after.version;
@@ -175,7 +175,7 @@ TEST_CASE("coordinator: down, out, back, fenced", "[ownership]") {
   std::chrono::nanoseconds away = 0s;
   const auto absent = [&](const std::string&) { return away; };
   const auto step = [&](const Ownership& now, const std::vector<std::string>& live) {
-    return next_step(*state_of(now, now.version, 10, words(live, now.version)), absent, {});
+    return next_step(*state_of(now, now.version, 10, statuses(live, now.version)), absent, {});
   };
   const auto down = step(map, {"t2"});
   REQUIRE(down);
@@ -205,26 +205,26 @@ TEST_CASE("hand-over: what was on its way to a drive by an older map may be more
   const auto early = target.begin("ais/@#/data/x", kLease);
   const auto late = target.begin("ais/@#/data/y", kLease);
   REQUIRE(target.commit(early, kLease));
-  CHECK(target.word(true).moved == before.version);
+  CHECK(target.status(true).moved == before.version);
   const Ownership after = with_other_copies(before);
   target.learn(state_of(after, after.version, kLease + 1));
   REQUIRE(target.commit(late, kLease));  // it goes to the homes of the new map
-  CHECK(target.word(true).moved == 0);
-  CHECK(target.word(true).under_way.empty());
+  CHECK(target.status(true).moved == 0);
+  CHECK(target.status(true).under_way.empty());
   target.end(early);
-  CHECK(target.word(true).moved == after.version);
+  CHECK(target.status(true).moved == after.version);
 }
 
 TEST_CASE("coordinator: who has other drives than the map knows may have lost what it held",
           "[ownership]") {
   const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const Ownership map = map_of({"t1", "t2"});
-  const auto words = [&](std::uint64_t drive_set) {
+  const auto statuses = [&](std::uint64_t drive_set) {
     return std::vector<TargetStatus>{{"t1", map.version, {}, 0, 0},
                                      {"t2", map.version, {}, 0, drive_set}};
   };
-  CHECK_FALSE(next_step(*state_of(map, map.version, 5, words(0)), never, {}));
-  const auto step = next_step(*state_of(map, map.version, 5, words(9)), never, {});
+  CHECK_FALSE(next_step(*state_of(map, map.version, 5, statuses(0)), never, {}));
+  const auto step = next_step(*state_of(map, map.version, 5, statuses(9)), never, {});
   REQUIRE((step && step->publish));
   CHECK(step->present == std::vector<std::string>{"t2"});
   CHECK(step->publish->find("t2")->drive_set == 9);
@@ -244,9 +244,9 @@ TEST_CASE("coordinator: who has other drives than the map knows may have lost wh
 TEST_CASE("coordinator: a target with another number of drives moves no name", "[ownership]") {
   const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
   const Ownership map = map_of({"t1", "t2"});
-  const std::vector<TargetStatus> words = {{"t1", map.version, {}, 0, 0, 1},
-                                           {"t2", map.version, {}, 0, 0, 8}};
-  const auto step = next_step(*state_of(map, map.version, 5, words), never, {});
+  const std::vector<TargetStatus> statuses = {{"t1", map.version, {}, 0, 0, 1},
+                                              {"t2", map.version, {}, 0, 0, 8}};
+  const auto step = next_step(*state_of(map, map.version, 5, statuses), never, {});
   REQUIRE((step && step->publish));
   CHECK(step->publish->find("t2")->drives == 8);
   CHECK(step->publish->past.empty());

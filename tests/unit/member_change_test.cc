@@ -51,11 +51,11 @@ Error error_of(const Smap& map, const MemberChange& wanted,
 /// One coordinator step with these targets live, each with all that the map says in force.
 std::optional<Ownership> step(const Ownership& map, const std::vector<std::string>& live,
                               std::uint64_t moved) {
-  std::vector<TargetStatus> words;
-  words.reserve(live.size());
-  for (const std::string& id : live) words.push_back({id, map.version, {}, moved});
+  std::vector<TargetStatus> statuses;
+  statuses.reserve(live.size());
+  for (const std::string& id : live) statuses.push_back({id, map.version, {}, moved});
   const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
-  const auto next = next_step(*state_of(map, map.version, 10, words), absent, {});
+  const auto next = next_step(*state_of(map, map.version, 10, statuses), absent, {});
   return next ? next->publish : std::nullopt;
 }
 
@@ -153,13 +153,13 @@ TEST_CASE("A target that is given up leaves the map at once, with what it holds"
     CHECK_FALSE(gone->find("t1"));
     REQUIRE(gone->past.size() == 1);  // which others look through
     CHECK(gone->past.front().lost == std::vector<std::string>{"t1"});
-    // Not before it knows: its word is of the version before.
+    // Not before it knows: its status is of the version before.
     const Ownership leaving = ownership_of(*map);
     const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
-    std::vector<TargetStatus> words;
-    for (const char* id : {"t1", "t2", "t3"}) words.push_back({id, leaving.version, {}, 0});
-    words.front().map_version = leaving.version - 1;
-    CHECK_FALSE(next_step(*state_of(leaving, leaving.version - 1, 10, words), absent, {}));
+    std::vector<TargetStatus> statuses;
+    for (const char* id : {"t1", "t2", "t3"}) statuses.push_back({id, leaving.version, {}, 0});
+    statuses.front().map_version = leaving.version - 1;
+    CHECK_FALSE(next_step(*state_of(leaving, leaving.version - 1, 10, statuses), absent, {}));
   }
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("A target that was to end in maintenance goes on when it is started ag
 
 /// As proxies_that_left(), where all have been without a lease for `absent` unless they are in
 /// `live`.
-std::vector<std::string> left_proxies(const Smap& map, const ProxyWords& live,
+std::vector<std::string> left_proxies(const Smap& map, const ProxyVersions& live,
                                       std::chrono::nanoseconds absent = {}) {
   return proxies_that_left(map, live, [&](const std::string&) { return absent; }, AbsenceLimits());
 }

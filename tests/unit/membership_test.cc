@@ -247,10 +247,10 @@ TEST_CASE("A coded bucket is made only when all targets can keep its objects",
         create_bucket(cluster.flaky, cluster.view, bucket(name), props, cluster.clock));
   };
   const auto say = [&](const std::string& id, bool coding) {
-    LiveRecord word{Role::target, 1, 1};
-    word.coding = coding;
+    LiveRecord status{Role::target, 1, 1};
+    status.coding = coding;
     Transaction change;
-    change.puts.push_back({keys::live(id), encode(word), 0});
+    change.puts.push_back({keys::live(id), encode(status), 0});
     REQUIRE(cluster.run(cluster.store->commit(std::move(change)))->succeeded);
   };
   Smap map = cluster.run(cluster.view.fresh()).value()->map;

@@ -297,10 +297,10 @@ TEST_CASE("rebuild: who is out, put aside or leaves is lost, who is down is not"
   add("t5", cluster::kDecommission);
   cluster::OwnershipState state;
   state.map = std::make_shared<const cluster::Ownership>(map);
-  cluster::TargetStatus word;
-  word.id = "t1";
-  word.lost_drives = 5;
-  state.live.push_back(word);
+  cluster::TargetStatus status;
+  status.id = "t1";
+  status.lost_drives = 5;
+  state.live.push_back(status);
   CHECK(known_losses(state) == KnownLosses{.standing = {"t1", "t3"}, .lost_drives = {{"t1", 5}}});
 }
 

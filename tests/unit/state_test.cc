@@ -278,11 +278,11 @@ TEST_CASE("A state says whose names are whose, and what targets say of it", "[cl
   for (KeyValue& item : all.items)
     if (item.key == keys::kMap) item.value = json(map).dump();
   all.items.push_back({std::string(keys::kSettled), "12", 1, 1, 0});
-  LiveRecord word{Role::target, 13, 5};
-  word.under_way = {"ais/@#/photos/cat.jpg"};
-  word.moved = 12;
-  word.coding = true;
-  all.items.push_back({keys::live("tgtCCCC3"), encode(word), 1, 1, 0});
+  LiveRecord status{Role::target, 13, 5};
+  status.under_way = {"ais/@#/photos/cat.jpg"};
+  status.moved = 12;
+  status.coding = true;
+  all.items.push_back({keys::live("tgtCCCC3"), encode(status), 1, 1, 0});
   all.items.push_back({keys::live("prxAAAA1"), encode(LiveRecord{Role::proxy, 13, 5}), 1, 1, 0});
   StateBuilder builder;
   builder.reset(all);
@@ -293,7 +293,7 @@ TEST_CASE("A state says whose names are whose, and what targets say of it", "[cl
   CHECK(ownership->map->past.front().last == 12);
   CHECK(ownership->live.size() == 2);
   REQUIRE(ownership->find("tgtCCCC3") != nullptr);
-  CHECK(ownership->find("tgtCCCC3")->under_way == word.under_way);
+  CHECK(ownership->find("tgtCCCC3")->under_way == status.under_way);
   CHECK(ownership->find("tgtCCCC3")->moved == 12);
   CHECK(ownership->find("tgtCCCC3")->coding);
   CHECK_FALSE(ownership->find("tgtBBBB2")->coding);  // a program of before

@@ -29,7 +29,7 @@ struct Reading {
   std::map<std::string, Revision> written;  ///< key -> mod_revision
   Smap map;
   std::shared_ptr<const OwnershipState> state;
-  ProxyWords proxies;
+  ProxyVersions proxies;
 
   [[nodiscard]] Compare unchanged(const std::string& key) const {
     const auto found = written.find(key);
@@ -168,7 +168,7 @@ bool Coordinator::leads(const ClusterState& state) const {
 }
 
 void Coordinator::note_live(const OwnershipState& state) {
-  for (const TargetStatus& word : state.live) seen_.insert(word.id);
+  for (const TargetStatus& status : state.live) seen_.insert(status.id);
 }
 
 void Coordinator::note_absences(const OwnershipState& state) {

@@ -79,7 +79,7 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   MetaStore& store;
   ClusterView& view;
   Clock& clock;
-  std::function<LiveRecord()> word;
+  std::function<LiveRecord()> status;
 
   // Of the loop that join(), keep() and leave() run on.
   NodeEntry entry;
@@ -101,8 +101,8 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
 
 LiveRecord Membership::Impl::acknowledged() const {
   LiveRecord record;
-  if (word) {
-    record = word();
+  if (status) {
+    record = status();
   } else {
     const auto state = view.state();
     record.map_version = state->map.version;
@@ -334,11 +334,11 @@ Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& cl
 
 Membership::~Membership() = default;
 
-void Membership::acknowledge_with(std::function<LiveRecord()> word) {
-  impl_->word = std::move(word);
+void Membership::acknowledge_with(std::function<LiveRecord()> status) {
+  impl_->status = std::move(status);
 }
 
-void Membership::word_changed() { impl_->news.ring(); }
+void Membership::status_changed() { impl_->news.ring(); }
 
 void Membership::empty_if(std::function<Task<Result<bool>>()> is_empty) {
   impl_->entry.empty_if(std::move(is_empty));

@@ -53,7 +53,7 @@ class LeaseClock {
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
 /// and keeps its lease, renewed four times a term. live/<id>, under the lease, holds the versions
-/// of map and bucket metadata that this node has acknowledged, and a target's word of its writes.
+/// of map and bucket metadata that this node has acknowledged, and a target's report of its writes.
 /// live/<id> is written by compare-and-swap only. A lease counts once the view has the revision at
 /// which it was taken (docs/decisions/011), and while live/<id> is this process's. join(), keep()
 /// and leave() run on one loop, one after the other; the rest is thread-safe after join(). All
@@ -87,9 +87,9 @@ class Membership {
   [[nodiscard]] const Node& self() const { return self_; }
   /// Asked before each acknowledgement is written: what this node has really put in force; the
   /// versions of the view when nothing is set. The role is filled in. Before join(); thread-safe.
-  void acknowledge_with(std::function<LiveRecord()> word);
-  /// The word has changed: it is asked for, and written, soon. Any thread.
-  void word_changed();
+  void acknowledge_with(std::function<LiveRecord()> status);
+  /// The status has changed: it is asked for, and written, soon. Any thread.
+  void status_changed();
   /// The flags with which an operator had this node taken out of the map; nothing while it is in
   /// it, or was taken out otherwise. Such a node gives its lease back and takes none, until
   /// come_back(). The view had the node with these flags before it was taken out. Thread-safe.

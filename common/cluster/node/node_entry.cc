@@ -161,7 +161,7 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
   co_return out;
 }
 
-Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
+Task<Status> NodeEntry::enter(std::function<LiveRecord()> status) {
   Held next;
   entering_ = 0;
   for (int i = 0; i < kTransactionsMax; ++i) {
@@ -171,7 +171,7 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
       CO_TRY(next.lease, co_await store_.grant(term_));
       entering_ = next.lease;
     }
-    const LiveRecord record = word();
+    const LiveRecord record = status();
     const std::string live_key = keys::live(self_.id);
     Transaction transaction;
     transaction.compare.push_back(

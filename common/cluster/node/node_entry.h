@@ -17,7 +17,7 @@
 namespace tarn::cluster {
 
 /// Entries that a node writes into the store: its own in the cluster map, and live/<id> with its
-/// word, which ends with its lease. Both by compare-and-swap only, so that a late write takes
+/// status, which ends with its lease. Both by compare-and-swap only, so that a late write takes
 /// nothing back. Used on one loop, but for lease(). All arguments must outlive it.
 class NodeEntry {
  public:
@@ -36,11 +36,11 @@ class NodeEntry {
   /// Asked when a target is to join that is not in the map: whether it holds nothing.
   void empty_if(std::function<Task<Result<bool>>()> is_empty) { is_empty_ = std::move(is_empty); }
 
-  /// Takes a lease and registers under it, with what `word` says then. An attempt whose outcome is
-  /// unknown is simply made again: it would have written what the next one writes, at a lower
+  /// Takes a lease and registers under it, with what `status` says then. An attempt whose outcome
+  /// is unknown is simply made again: it would have written what the next one writes, at a lower
   /// revision. Errors: not_found without a cluster; unsupported for a target that may not join;
   /// conflict while another process holds the lease of this node (rival()); those of the store.
-  Task<Status> enter(std::function<LiveRecord()> word);
+  Task<Status> enter(std::function<LiveRecord()> status);
   /// The lease that enter() is about to register under, to be kept meanwhile; 0: none.
   [[nodiscard]] LeaseId entering() const { return entering_; }
   /// Writes `record` into live/<id> if that is news and there is a lease. Can be tried again after

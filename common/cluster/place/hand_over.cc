@@ -22,19 +22,19 @@ bool owned_since(const Ownership& map, const std::string& self, std::uint64_t di
 
 const TargetStatus* OwnershipState::find(std::string_view id) const {
   const auto found = std::find_if(live.begin(), live.end(),
-                                  [&](const TargetStatus& word) { return word.id == id; });
+                                  [&](const TargetStatus& status) { return status.id == id; });
   return found == live.end() ? nullptr : &*found;
 }
 
 Status all_can_code(const OwnershipState& state) {
   for (const Member& member : state.map->members) {
-    const TargetStatus* word = state.find(member.id);
-    if (word == nullptr)
+    const TargetStatus* status = state.find(member.id);
+    if (status == nullptr)
       return fail(Errc::unavailable,
                   "target t[{}] is away, so whether it can keep coded objects is not known: start "
                   "it, or remove it from the cluster",
                   member.id);
-    if (!word->coding)
+    if (!status->coding)
       return fail(Errc::unsupported,
                   "target t[{}] runs a version that cannot keep coded objects: upgrade it first",
                   member.id);
@@ -64,9 +64,9 @@ void HandOver::learn(std::shared_ptr<const OwnershipState> state) {
 
 bool HandOver::listed_elsewhere(const std::string& uname) const {
   if (!SAFETY("safety.wait_for_listed")) return false;
-  return std::any_of(state_->live.begin(), state_->live.end(), [&](const TargetStatus& word) {
-    return word.id != self_ &&
-           std::find(word.under_way.begin(), word.under_way.end(), uname) != word.under_way.end();
+  return std::any_of(state_->live.begin(), state_->live.end(), [&](const TargetStatus& status) {
+    return status.id != self_ && std::find(status.under_way.begin(), status.under_way.end(),
+                                           uname) != status.under_way.end();
   });
 }
 
@@ -131,7 +131,7 @@ bool HandOver::is_quiescent(const std::string& uname) const {
   });
 }
 
-TargetStatus HandOver::word(bool moved) const {
+TargetStatus HandOver::status(bool moved) const {
   TargetStatus out;
   out.id = self_;
   if (!state_) return out;

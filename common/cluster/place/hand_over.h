@@ -18,8 +18,8 @@ struct TargetStatus {
   /// The map version that it has put in force: under it, it starts no write for a name that is
   /// another's.
   std::uint64_t map_version = 0;
-  /// Writes of names that moved away and are still under way, by uname. A new owner waits until
-  /// the name is gone from here, or this word with its lease.
+  /// Writes of names that moved away and are still under way, by uname. A new owner waits until the
+  /// name is gone from here, or this status with its lease.
   std::vector<std::string> under_way;
   /// The map version under which it holds no name that is not its own (rebalance_plan.h).
   std::uint64_t moved = 0;
@@ -110,7 +110,7 @@ class HandOver {
   /// The status to write into the meta store now. `moved`: no record here belongs elsewhere, and
   /// none was on its way to a drive by an older map: what others were given then may be less than
   /// that.
-  [[nodiscard]] TargetStatus word(bool moved) const;
+  [[nodiscard]] TargetStatus status(bool moved) const;
 
  private:
   struct Write {

@@ -17,8 +17,8 @@ CoordinatorStep step_from(const OwnershipState& state) {
 
 bool may_settle(const OwnershipState& state) {
   if (!SAFETY("safety.settle_waits")) return true;
-  return std::all_of(state.live.begin(), state.live.end(), [&](const TargetStatus& word) {
-    return word.map_version >= state.map->version;
+  return std::all_of(state.live.begin(), state.live.end(), [&](const TargetStatus& status) {
+    return status.map_version >= state.map->version;
   });
 }
 
@@ -58,12 +58,13 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
 
 /// A target whose drives are others than the map knows may have lost what it held.
 std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
-  for (const TargetStatus& word : state.live) {
-    const Member* member = state.map->find(word.id);
-    if (member == nullptr || word.drive_set == 0 || word.drive_set == member->drive_set) continue;
+  for (const TargetStatus& status : state.live) {
+    const Member* member = state.map->find(status.id);
+    if (member == nullptr || status.drive_set == 0 || status.drive_set == member->drive_set)
+      continue;
     CoordinatorStep step = step_from(state);
-    step.publish = with_loss(*state.map, word.id, word.drive_set);
-    step.present.push_back(word.id);
+    step.publish = with_loss(*state.map, status.id, status.drive_set);
+    step.present.push_back(status.id);
     return step;
   }
   return std::nullopt;
@@ -75,9 +76,9 @@ std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
   CoordinatorStep step = step_from(state);
   std::vector<Member> members = state.map->members;
   for (Member& member : members) {
-    const TargetStatus* word = state.find(member.id);
-    if (word == nullptr || word->drives == 0 || word->drives == member.drives) continue;
-    member.drives = word->drives;
+    const TargetStatus* status = state.find(member.id);
+    if (status == nullptr || status->drives == 0 || status->drives == member.drives) continue;
+    member.drives = status->drives;
     step.present.push_back(member.id);
   }
   if (step.present.empty()) return std::nullopt;
@@ -107,8 +108,8 @@ std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
 
 std::optional<CoordinatorStep> forget_sets(const OwnershipState& state) {
   const auto done = [&](const std::string& id) {
-    const TargetStatus* word = state.find(id);
-    return word != nullptr && word->moved >= state.map->version;
+    const TargetStatus* status = state.find(id);
+    return status != nullptr && status->moved >= state.map->version;
   };
   auto next = without_done_sets(*state.map, done);
   if (!next) next = with_given_sets(*state.map, done);
@@ -135,16 +136,16 @@ std::optional<CoordinatorStep> next_step(const OwnershipState& state, const Abse
   return forget_sets(state);
 }
 
-std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live,
+std::vector<std::string> proxies_that_left(const Smap& map, const ProxyVersions& live,
                                            const AbsentFor& absent_for,
                                            const AbsenceLimits& limits) {
   std::vector<std::string> out;
   for (const auto& [id, node] : map.nodes) {
     if (node.role != Role::proxy) continue;
-    const auto word = live.find(id);
-    const bool down = word == live.end();
+    const auto status = live.find(id);
+    const bool down = status == live.end();
     const bool dismissed =
-        (node.flags & kDecommission) != 0 && (down || word->second >= map.version);
+        (node.flags & kDecommission) != 0 && (down || status->second >= map.version);
     const bool lost =
         down && (node.flags & kMaintenance) == 0 && absent_for(id) >= limits.proxy_out_after;
     if (dismissed || lost) out.push_back(id);

@@ -45,12 +45,12 @@ using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>
                                                        const AbsenceLimits& limits);
 
 /// Map versions that live proxies have in force, by id.
-using ProxyWords = std::map<std::string, std::uint64_t>;
+using ProxyVersions = std::map<std::string, std::uint64_t>;
 /// Proxies that may be taken out of the map: decommissioned ones that are down, or know that they
 /// are to leave and act upon it; and those that have been down for `limits.proxy_out_after`, unless
 /// they are in maintenance. A proxy holds no data, and joins again when it is back. Pure; the
 /// caller compares the map, and the leases of those that are down.
-[[nodiscard]] std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live,
+[[nodiscard]] std::vector<std::string> proxies_that_left(const Smap& map, const ProxyVersions& live,
                                                          const AbsentFor& absent_for,
                                                          const AbsenceLimits& limits);
 
