@@ -86,9 +86,9 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
       const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
       return options.places[best].path == options.path;
     };
-  std::string foreign;
+  std::string misplaced;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
-    TRY(foreign, index->flag("foreign"));
+    TRY(misplaced, index->flag("foreign"));
     return reconcile(*files, *index, options.dead_buckets, options.evicted, options.path, homes);
   };
   auto report = take_stock();
@@ -104,8 +104,8 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   if (!report) return fail(report.error());
   // The records found decide. The flag is for those that cannot be placed: a bucket that the
   // cluster does not know may come back with its meta store.
-  const bool may_hold_foreign =
-      options.may_hold_foreign || report->foreign > 0 || (foreign == "1" && report->unplaced > 0);
+  const bool may_hold_misplaced = options.may_hold_misplaced || report->misplaced > 0 ||
+                                  (misplaced == "1" && report->unplaced > 0);
   std::unique_ptr<Drive> drive(
       new Drive(std::move(options), std::move(files), std::move(index), kind, turns));
   drive->recovery_ = *report;
@@ -114,10 +114,10 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     drive->directory_ = report->last_directory;
     drive->files_in_directory_ = report->files_in_last_directory;
   }
-  drive->overflow_.set(may_hold_foreign);
-  if (may_hold_foreign != (foreign == "1")) {
+  drive->misplaced_.set(may_hold_misplaced);
+  if (may_hold_misplaced != (misplaced == "1")) {
     IndexBatch batch;
-    batch.put_flag("foreign", may_hold_foreign ? "1" : "0");
+    batch.put_flag("foreign", may_hold_misplaced ? "1" : "0");
     TRY_OK(drive->index_->commit(std::move(batch)));
   }
   drive->cache_policy_->note_stored(report->bytes + report->piece_bytes);
@@ -127,18 +127,18 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   return drive;
 }
 
-Task<Result<bool>> Drive::clear_overflow_mark(Belongs belongs) {
+Task<Result<bool>> Drive::clear_misplaced_mark(Belongs belongs) {
   auto work = [&, this]() -> Result<bool> {
     TRY_OK(usable());
-    if (!overflow_.is_set()) return true;
-    const auto before = overflow_.moment();
+    if (!misplaced_.is_set()) return true;
+    const auto before = misplaced_.moment();
     if (!before) return false;
     bool all_belong = true;
     TRY_OK(index_->scan([&](BucketId bucket, std::string_view name, const io::ObjectRecord&) {
       all_belong = all_belong && belongs(bucket, name);
     }));
     if (!all_belong) return false;
-    return overflow_.clear(*before, [&] {
+    return misplaced_.clear(*before, [&] {
       IndexBatch batch;
       batch.put_flag("foreign", "0");
       return index_->commit(std::move(batch));
@@ -179,9 +179,9 @@ Task<Status> Drive::probe() {
   co_return co_await threads_->run(work);
 }
 
-void Drive::expect_foreign() {
+void Drive::expect_misplaced() {
   // A look through the drive that is under way may not clear the mark any more.
-  const OverflowMark::Coming from_now_on(overflow_);
+  const MisplacedMark::Coming from_now_on(misplaced_);
   threads_->post(
       [this] {
         IndexBatch batch;

@@ -36,8 +36,8 @@
 #include "target/drive/hang_watch.h"
 #include "target/drive/head_turns.h"
 #include "target/drive/index.h"
+#include "target/drive/misplaced_mark.h"
 #include "target/drive/open_object.h"
-#include "target/drive/overflow_mark.h"
 #include "target/drive/recovery.h"
 #include "target/drive/verified_files.h"
 #include "target/drive/work_file.h"
@@ -64,7 +64,7 @@ class Drive {
     std::string id;  ///< uuid of the drive
     std::size_t threads = 8;
     SpaceLimits space;
-    bool may_hold_foreign = false;
+    bool may_hold_misplaced = false;
     /// All drives of the target, there or not: placement among them. Empty: this one alone.
     std::vector<DrivePlace> places;
     std::set<BucketId> dead_buckets;
@@ -97,17 +97,17 @@ class Drive {
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
   /// True if records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
-  [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
-  /// Sets may_hold_foreign(), and keeps it set as long as what is returned lives.
-  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> foreign_comes() {
-    return std::make_unique<OverflowMark::Coming>(overflow_);
+  [[nodiscard]] bool may_hold_misplaced() const { return misplaced_.is_set(); }
+  /// Sets may_hold_misplaced(), and keeps it set as long as what is returned lives.
+  [[nodiscard]] std::unique_ptr<MisplacedMark::Coming> misplaced_comes() {
+    return std::make_unique<MisplacedMark::Coming>(misplaced_);
   }
   /// True if a record belongs on this drive; false also when that is not known.
   using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
   /// Looks at every record, tombstones too. When all belong here, and none that does not came
-  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Returns true if it
-  /// is false.
-  Task<Result<bool>> clear_overflow_mark(Belongs belongs);
+  /// meanwhile, may_hold_misplaced() is false from then on, also after a restart. Returns true if
+  /// it is false.
+  Task<Result<bool>> clear_misplaced_mark(Belongs belongs);
 
   /// The worst that is true of the drive now.
   [[nodiscard]] DriveState state() const;
@@ -157,7 +157,7 @@ class Drive {
     Drive& drive_;
   };
   /// The set of drives has changed: from now on records may lie here whose home is another one.
-  void expect_foreign();
+  void expect_misplaced();
   /// Unpublished files that are being written, and objects that are open.
   [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
   [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
@@ -209,7 +209,7 @@ class Drive {
     io::ObjectAttribute attribute;
     std::vector<std::uint32_t> checksums;  ///< CRC32C of every MiB
     std::optional<io::ObjectRecord> old;   ///< the record on this drive that it replaces
-    bool foreign = false;                  ///< the name's home is another drive
+    bool misplaced = false;                ///< the name's home is another drive
     cluster::Durability durability = cluster::Durability::full;
   };
   /// Makes `file` the object that `publication` says: on stable storage when it returns (the order
@@ -414,7 +414,7 @@ class Drive {
   Status publish_unsynced(WorkFile& file, Publication publication);
   static void check_publication(const WorkFile& file, const Publication& publication);
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
-  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
+  [[nodiscard]] std::unique_ptr<MisplacedMark::Coming> coming(const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
   void remove_if_forgotten(const io::FileName& file, BucketId bucket);
@@ -492,7 +492,7 @@ class Drive {
   io::DriveKind kind_;
   std::shared_ptr<HeadTurns> turns_;
   std::shared_ptr<CachePolicy> cache_policy_;
-  OverflowMark overflow_;
+  MisplacedMark misplaced_;
   Counters counters_;
   VerifiedFiles verified_files_;
   AccessTimes access_times_;

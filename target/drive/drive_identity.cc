@@ -180,7 +180,7 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
     if (use.identity.siblings != siblings) changed = true;
     use.identity.siblings = siblings;
   }
-  for (DrivePlan::Use& use : plan.use) use.may_hold_foreign = changed && !new_target;
+  for (DrivePlan::Use& use : plan.use) use.may_hold_misplaced = changed && !new_target;
   if (plan.use.empty())
     return fail(Errc::conflict, "none of the {} drives can be used", found.size());
   return plan;

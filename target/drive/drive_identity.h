@@ -59,7 +59,7 @@ struct DrivePlan {
     std::string path;
     DriveIdentity identity;  ///< to be written: siblings and path are up to date
     bool fresh = false;      ///< has no identity yet
-    bool may_hold_foreign =
+    bool may_hold_misplaced =
         false;  ///< the set of drives, a path or a size changed: names may lie elsewhere
   };
   std::string node;  ///< id of the target; empty: a new target

@@ -79,13 +79,13 @@ IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication
     batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
     batch.erase_block_checksums(publication.old->file);
   }
-  if (publication.foreign) batch.put_flag("foreign", "1");
+  if (publication.misplaced) batch.put_flag("foreign", "1");
   return batch;
 }
 
 /// To be held until the record is in the index.
-std::unique_ptr<OverflowMark::Coming> Drive::coming(const Publication& publication) {
-  return publication.foreign ? std::make_unique<OverflowMark::Coming>(overflow_) : nullptr;
+std::unique_ptr<MisplacedMark::Coming> Drive::coming(const Publication& publication) {
+  return publication.misplaced ? std::make_unique<MisplacedMark::Coming>(misplaced_) : nullptr;
 }
 
 /// No later start may find the file: it could come back over what is acknowledged after it.

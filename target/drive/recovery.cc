@@ -183,7 +183,7 @@ class Reconciliation {
     if (bucket == nullptr || !homes_.is_home) {
       ++report_.unplaced;
     } else if (!homes_.is_home(bucket->uname(name))) {
-      ++report_.foreign;
+      ++report_.misplaced;
     }
   }
 

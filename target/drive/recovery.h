@@ -39,7 +39,7 @@ struct RecoveryReport {
   std::uint64_t pieces = 0;       ///< of objects, in the index afterwards
   std::uint64_t piece_bytes = 0;  ///< of their files
   std::uint64_t adopted = 0;      ///< complete files that the index did not know, pieces too
-  std::uint64_t foreign = 0;      ///< records, tombstones too, of names whose home is another drive
+  std::uint64_t misplaced = 0;    ///< records, tombstones too, of names whose home is another drive
   std::uint64_t unplaced = 0;     ///< records of which that cannot be said
   std::uint64_t work_files = 0;   ///< unfinished files that were removed
   std::uint64_t stale_files = 0;  ///< replaced or deleted files that were removed

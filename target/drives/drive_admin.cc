@@ -70,7 +70,7 @@ DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener,
   }
   if (!list_.leaving.empty())
     node_.resilver.ask(By::order);
-  else if (store_.may_hold_foreign())
+  else if (store_.may_hold_misplaced())
     node_.resilver.ask(By::drives);
 }
 
@@ -362,7 +362,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   else
     store_.forget_missing(path);
   hooks_.changed();
-  if (store_.may_hold_foreign()) node_.resilver.ask(By::drives);
+  if (store_.may_hold_misplaced()) node_.resilver.ask(By::drives);
   drive_admin_log().warn("drive detached drive={} gives_up={}", path, holds_some);
   co_return Status();
 }
@@ -429,7 +429,7 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
   if (drive->draining())
     CO_TRY_OK(co_await set_draining(*drive, false));
   else if (was_disabled)
-    store_.expect_foreign();
+    store_.expect_misplaced();
   drive->set_disabled(false);
   if (was_away) {
     store_.attach(drive);

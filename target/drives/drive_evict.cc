@@ -17,7 +17,7 @@ spdlog::logger& drive_evict_log() { return obs::log("target"); }
 /// ok unless a drive that may hold what belongs elsewhere cannot be looked through.
 Status check_all_serve(const ObjectStore& store) {
   for (const auto& drive : store.drives())
-    if (drive->may_hold_foreign() && !drive->in_service())
+    if (drive->may_hold_misplaced() && !drive->in_service())
       return fail(Errc::unavailable, "drive {} is out of service", drive->path());
   return {};
 }

@@ -60,7 +60,7 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   its.id = use.identity.drive;
   its.threads = options.drive_threads;
   its.space = options.limits();
-  its.may_hold_foreign = use.may_hold_foreign;
+  its.may_hold_misplaced = use.may_hold_misplaced;
   for (const auto& [uuid, place] : use.identity.siblings) its.places.push_back(place);
   its.dead_buckets = state.bmd.dead;
   its.evicted = std::move(evicted);
@@ -150,7 +150,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     open_drives_log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
     // Other drives than before: names live elsewhere now.
-    if (use.may_hold_foreign)
+    if (use.may_hold_misplaced)
       for (const auto& [uuid, place] : use.identity.siblings) opened.ledger.misplaced.insert(uuid);
     const std::string& id = use.identity.drive;
     auto drive =
@@ -168,7 +168,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     if (list.leaving.contains(use.path)) {
       // Objects there counted as at home when it was opened.
       (*drive)->set_draining(true);
-      (*drive)->expect_foreign();
+      (*drive)->expect_misplaced();
     }
     opened.identities[use.path] = use.identity;
     const RecoveryReport& report = (*drive)->recovery();

@@ -450,7 +450,7 @@ Task<void> keep_mirrors(TargetNode& node) {
     if (!dropped && node.store.missing().empty()) mirror.disturb();
     if (!dropped) continue;
     const Status noted = co_await mirror.caught_up(behind);
-    if (noted) static_cast<void>(co_await clear_foreign_marks(node));
+    if (noted) static_cast<void>(co_await clear_misplaced_marks(node));
   }
 }
 

@@ -171,7 +171,8 @@ Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::sto
     if (moved) moved = pieces;
   }
   // Of drives that are in order, also when others are not.
-  if (moved || moved.error().code != Errc::cancelled) CO_TRY_OK(co_await clear_foreign_marks(node));
+  if (moved || moved.error().code != Errc::cancelled)
+    CO_TRY_OK(co_await clear_misplaced_marks(node));
   co_return moved;
 }
 
@@ -190,18 +191,19 @@ ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std
   return newer_elsewhere ? ResilverStep::erase : ResilverStep::move;
 }
 
-Task<Status> clear_foreign_marks(TargetNode& node) {
+Task<Status> clear_misplaced_marks(TargetNode& node) {
   const std::uint64_t misplacings = node.store.mirror().misplacings();
   for (const auto& drive : node.store.drives()) {
-    if (!drive->may_hold_foreign() || node.store.mirror().any_behind()) continue;
+    if (!drive->may_hold_misplaced() || node.store.mirror().any_behind()) continue;
     const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
       const auto* record = state->bmd.find(bucket);
       // Mirrored names are looked for on all drives, whatever the mark says.
       if (record != nullptr && api::copies_of(record->props) > 0) return true;
       return record != nullptr && node.store.home_of(record->placement_name(name)) == drive.get();
     };
-    CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));
-    if (cleared) obs::log("target").info("overflow mark cleared drive={}", drive->path());
+    CO_TRY(const bool cleared, co_await drive->clear_misplaced_mark(belongs));
+    if (cleared)
+      obs::log("target").info("mark of misplaced objects cleared drive={}", drive->path());
   }
   co_return co_await node.store.mirror().all_in_place(misplacings);
 }

@@ -35,6 +35,6 @@ Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::s
 /// After a look through all of each drive that may hold what belongs elsewhere: look-ups do not
 /// visit those any more that hold nothing of the kind. Does nothing while a drive is stale
 /// (Mirror): then what its home says of a name may be out of date.
-Task<Status> clear_foreign_marks(TargetNode& node);
+Task<Status> clear_misplaced_marks(TargetNode& node);
 
 }  // namespace tarn::target

@@ -21,7 +21,7 @@ struct CodedWalkPage {
 /// True if records of a name may lie on several drives: always, or since one of them is, or was,
 /// away and another one got what lies there.
 bool on_several_drives(const TargetNode& node, const cluster::BucketRecord& bucket) {
-  return api::copies_of(bucket.props) > 0 || node.store.may_hold_foreign();
+  return api::copies_of(bucket.props) > 0 || node.store.may_hold_misplaced();
 }
 
 /// Records of a name on the drives that are there.

@@ -185,7 +185,7 @@ Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located>
     if (drives.empty()) co_return fail(drive_is_away(name));
     // The note that look-ups visit it is as durable as the note that the other drive is stale
     // (Mirror::remember).
-    drives.front()->expect_foreign();
+    drives.front()->expect_misplaced();
     CO_TRY_OK(co_await node.store.note_misplaced(name));
     present.push_back({drives.front().get(), {}});
   }

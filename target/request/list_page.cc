@@ -176,7 +176,7 @@ std::string location_text(const std::string& node, const Drive& drive) {
 Task<Result<api::MergedPage>> list_page(ObjectStore& store, ListPlan plan, std::string after,
                                         std::size_t limit) {
   CO_TRY_OK(store.lists_all(plan.bucket));
-  if (plan.bucket.copies > 0 || store.may_hold_foreign())
+  if (plan.bucket.copies > 0 || store.may_hold_misplaced())
     co_return co_await list_by_generation(store, plan, std::move(after), limit);
   const auto& drives = store.drives();
   api::ListMerge merge(drives.size(), limit, after);

@@ -70,7 +70,7 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
 Task<Result<api::BucketSummary>> summary_count(ObjectStore& store, BucketOnDrives bucket,
                                                std::string prefix, Shows shows) {
   CO_TRY_OK(store.lists_all(bucket));
-  if (bucket.copies > 0 || store.may_hold_foreign())
+  if (bucket.copies > 0 || store.may_hold_misplaced())
     co_return co_await count_by_generation(store, bucket, prefix, std::move(shows));
   std::vector<Task<Result<api::BucketSummary>>> counts;
   for (const auto& drive : store.drives())

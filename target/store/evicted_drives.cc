@@ -58,7 +58,7 @@ Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::Bu
     return false;
   };
   for (const auto& drive : set->drives) {
-    if (!drive->may_hold_foreign()) continue;
+    if (!drive->may_hold_misplaced()) continue;
     if (!drive->in_service())
       co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
     const auto is_behind = [&](std::string_view name, const io::ObjectRecord& record) {

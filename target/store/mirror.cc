@@ -65,9 +65,9 @@ bool has_fewer(const MirrorLedger& ledger, const MirrorLedger& before) {
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
                       std::string directory) {
   // Other drives may have taken the names of a stale drive, and have not noted it themselves.
-  if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_foreign();
+  if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_misplaced();
   // An older release has not noted whose they are.
-  if (ledger.misplaced.empty() && store_.may_hold_foreign()) {
+  if (ledger.misplaced.empty() && store_.may_hold_misplaced()) {
     for (const auto& drive : store_.drives()) ledger.misplaced.insert(drive->id());
     for (const auto& [path, id] : missing_ids) ledger.misplaced.insert(id);
   }
@@ -481,7 +481,7 @@ Task<Status> Mirror::all_in_place(std::uint64_t misplacings) {
                          std::all_of(drives.begin(), drives.end(),
                                      [](const auto& drive) { return drive->in_service(); });
   MirrorLedger next = ledger();
-  if (next.misplaced.empty() || !all_there || store_.may_hold_foreign()) co_return Status();
+  if (next.misplaced.empty() || !all_there || store_.may_hold_misplaced()) co_return Status();
   {
     // First: a name that is misplaced from here on is noted anew, after this.
     const MutexLock lock(mutex_);

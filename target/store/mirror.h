@@ -101,7 +101,7 @@ class Mirror {
   /// True if that is noted of names which live on the drive at `path`, which is missing.
   [[nodiscard]] bool are_misplaced(const std::string& path) const;
   /// Notes durably that names which live on the drive at `path` are misplaced. Called before such a
-  /// name is stored on another drive, which is marked (Drive::expect_foreign) before the call.
+  /// name is stored on another drive, which is marked (Drive::expect_misplaced) before the call.
   /// Returns at once when it is noted already.
   Task<Status> misplaces(std::string path);
   /// The same for all drives, there or not: names live elsewhere from here on. Called before that.

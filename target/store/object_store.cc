@@ -123,8 +123,8 @@ void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   auto drives = before->drives;
   auto missing = before->missing;
   drive->set_space_limits(space_limits());
-  drive->expect_foreign();
-  for (const auto& each : drives) each->expect_foreign();
+  drive->expect_misplaced();
+  for (const auto& each : drives) each->expect_misplaced();
   missing.erase(drive->path());
   drives.push_back(std::move(drive));
   replace_set(make_set(std::move(drives), std::move(missing), before->evicted, before->places));
@@ -146,7 +146,7 @@ void ObjectStore::detach(const Drive& drive) {
   // No home moves when one goes that was none.
   if (!drive.draining())
     for (const auto& each : drives())
-      if (each.get() != &drive) each->expect_foreign();
+      if (each.get() != &drive) each->expect_misplaced();
   take_from_set(drive, missing());
 }
 
@@ -159,13 +159,13 @@ void ObjectStore::lose(const Drive& drive, std::string why) {
 /// Homes move to other drives, or back to this one.
 void ObjectStore::set_draining(Drive& drive, bool draining) {
   drive.set_draining(draining);
-  expect_foreign();
+  expect_misplaced();
   const auto before = set_.get();
   replace_set(make_set(before->drives, before->missing, before->evicted, before->places));
 }
 
-void ObjectStore::expect_foreign() {
-  for (const auto& drive : drives()) drive->expect_foreign();
+void ObjectStore::expect_misplaced() {
+  for (const auto& drive : drives()) drive->expect_misplaced();
 }
 
 void ObjectStore::note_missing(const std::string& path, std::string why) {
@@ -205,9 +205,9 @@ Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
   return drives[*place].get();
 }
 
-bool ObjectStore::DriveSet::may_hold_foreign() const {
+bool ObjectStore::DriveSet::may_hold_misplaced() const {
   return std::any_of(drives.begin(), drives.end(),
-                     [](const auto& drive) { return drive->may_hold_foreign(); });
+                     [](const auto& drive) { return drive->may_hold_misplaced(); });
 }
 
 Status ObjectStore::reachable(const ObjectName& name) const {
@@ -242,7 +242,7 @@ Status ObjectStore::check_not_away(const ObjectName& name) const {
   return check_not_away(*set_.get(), name);
 }
 
-bool ObjectStore::may_hold_foreign() const { return set_.get()->may_hold_foreign(); }
+bool ObjectStore::may_hold_misplaced() const { return set_.get()->may_hold_misplaced(); }
 
 Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   if (name.copies > 0) co_return co_await mirror_.find_all(std::move(name));
@@ -250,14 +250,14 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   const auto by_rank = set->order(name);
   CO_TRY(Drive* const first, set->home(name, by_rank));
   std::vector<Located> found;
-  const bool one_drive = !set->may_hold_foreign();
+  const bool one_drive = !set->may_hold_misplaced();
   for (int look = 0; look < 2; ++look) {
     const OpenObjects::Moment before = one_drive ? 0 : open_.now(name.bucket, name.object);
     found.clear();
     for (const std::size_t index : by_rank) {
       if (index >= set->drives.size()) continue;
       Drive& drive = *set->drives[index];
-      if (&drive != first && !drive.may_hold_foreign()) continue;
+      if (&drive != first && !drive.may_hold_misplaced()) continue;
       CO_TRY(auto record, co_await drive.find(name.bucket, name.object));
       if (record) found.push_back({&drive, std::move(*record)});
     }
@@ -304,7 +304,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
     // Almost always: one drive, one visit to its threads.
     Drive* where = first;
     bool was_there = false;
-    if (set->may_hold_foreign()) {
+    if (set->may_hold_misplaced()) {
       CO_TRY(const auto found, co_await find_all(name));
       if (!found.empty() && !is_live(found.front().record)) co_return std::shared_ptr<OpenObject>();
       was_there = !found.empty();
@@ -366,10 +366,10 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
                                        std::move(checksums), durability);
   Drive& drive = file.drive();
   const auto set = set_.get();
-  const bool foreign = set->places[set->order(name).front()].path != drive.path();
-  std::unique_ptr<OverflowMark::Coming> coming;
-  if (foreign) {
-    coming = drive.foreign_comes();
+  const bool misplaced = set->places[set->order(name).front()].path != drive.path();
+  std::unique_ptr<MisplacedMark::Coming> coming;
+  if (misplaced) {
+    coming = drive.misplaced_comes();
     CO_TRY_OK(co_await note_misplaced(name));
   }
   std::optional<io::ObjectRecord> replaced;
@@ -384,7 +384,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
   io::ObjectRecord marker = attribute.record;
   marker.kind = io::ObjectRecord::Kind::tombstone;
   CO_TRY_OK(co_await drive.publish(file, {std::move(attribute), std::move(checksums),
-                                          std::move(replaced), foreign, durability}));
+                                          std::move(replaced), misplaced, durability}));
   for (const Located& other : others) {
     if (other.drive == &drive || other.drive->disabled()) continue;
     // Only a leftover from here on: the higher generation wins if it cannot be removed now.
@@ -413,7 +413,7 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
     CO_TRY(Drive* const belongs, set->home(name, by_rank));
     if (set->places[by_rank.front()].path != belongs->path()) {
       // It is looked for there also when the drive before this one is back.
-      belongs->expect_foreign();
+      belongs->expect_misplaced();
       CO_TRY_OK(co_await note_misplaced(name));
     }
     present.push_back({belongs, {}});
@@ -461,7 +461,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& buc
   auto order = all;
   // Records that move between two drives are seen on one of them when each is asked before the
   // other.
-  if (may_hold_foreign()) order.insert(order.end(), all.rbegin(), all.rend());
+  if (may_hold_misplaced()) order.insert(order.end(), all.rbegin(), all.rend());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto& drive = order[i];
     if (bucket.copies > 1 && !drive->usable()) continue;  // lists_all() has looked

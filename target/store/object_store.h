@@ -80,9 +80,9 @@ class ObjectStore {
   [[nodiscard]] NameLocks& locks() { return locks_; }
   /// True if a name may lie on another drive than its home: then what one drive says of it may be
   /// out of date.
-  [[nodiscard]] bool may_hold_foreign() const;
-  /// Marks all drives as may_hold_foreign().
-  void expect_foreign();
+  [[nodiscard]] bool may_hold_misplaced() const;
+  /// Marks all drives as may_hold_misplaced().
+  void expect_misplaced();
   /// Notes durably that a name, one without copies on drives, is about to lie on another drive than
   /// its home (Mirror::misplaces). The other drive is marked before.
   Task<Status> note_misplaced(const ObjectName& name);
@@ -188,7 +188,7 @@ class ObjectStore {
     /// True of a drive that is missing, and from which the bucket of the name was evicted.
     [[nodiscard]] bool is_evicted(std::size_t place, const ObjectName& name) const;
     [[nodiscard]] bool all_evicted(const ObjectName& name) const;
-    [[nodiscard]] bool may_hold_foreign() const;
+    [[nodiscard]] bool may_hold_misplaced() const;
   };
   [[nodiscard]] Status check_not_away(const DriveSet& set, const ObjectName& name) const;
   [[nodiscard]] bool may_be_misplaced(const DriveSet& set,

@@ -85,7 +85,7 @@ def test_a_target_killed_during_a_resilver_has_everything_once_after_the_next(ma
     assert end["clean"] and end["objects"] > 0, end
     here, there = (attribute.objects([drive]) for drive in drives)
     assert here | there == before and not here.keys() & there.keys()
-    assert cluster.logs["t1"].matching(f"overflow mark cleared drive={drives[0]}$")
+    assert cluster.logs["t1"].matching(f"mark of misplaced objects cleared drive={drives[0]}$")
     hits = stage.fail_point_hits("t1", r"\S+")
     print(f"injected: {hits} kills at fail points")
     assert hits == len(points)

@@ -383,7 +383,7 @@ def test_objects_move_by_themselves_when_a_drive_comes(one, back):
     assert change(one, back, came).status == 200
     wait_until(lambda: at_rest(one, 1), 30, "the resilver has ended")
     assert len(resilvers(one)) == 1
-    wait_until(lambda: len(one.logs["t1"].matching("overflow mark cleared")) >= len(homes(one)), 20, "marks are cleared")
+    wait_until(lambda: len(one.logs["t1"].matching("mark of misplaced objects cleared")) >= len(homes(one)), 20, "marks are cleared")
     now = homes(one)
     assert sorted(sum(now.values(), [])) == sorted(lies), "each lies in one place"
     assert len(now[str(came)]) > 5

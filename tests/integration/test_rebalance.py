@@ -347,7 +347,7 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
     here, there = (attribute.objects([drive]) for drive in drives)
     assert len(here) > 3 and len(there) > 3 and here | there == before, "each in one place, unchanged"
     assert end["objects"] == len(there) and end["bytes"] == sum(said["size"] for said in there.values())
-    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2
+    assert len(cluster.logs["t1"].matching("mark of misplaced objects cleared")) == 2
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
         assert facts(cluster, name) == told[name]
@@ -357,10 +357,10 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
 
     cluster.kill("t1")
     cluster.start("t1")
-    opened = [line for line in cluster.logs["t1"].lines() if re.search(r"overflow mark", line)]
+    opened = [line for line in cluster.logs["t1"].lines() if re.search(r"mark of misplaced objects", line)]
     assert len(opened) == 2, "the mark did not come back with the restart"
     assert Job(cluster, "t1", "resilver", "r3").end()["clean"]
-    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2, "it was clear"
+    assert len(cluster.logs["t1"].matching("mark of misplaced objects cleared")) == 2, "it was clear"
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
 

@@ -201,7 +201,7 @@ void Proxy::list(const std::function<void(bool)>& done) {
   world().after(place_, kPatience, [listing] {
     if (!std::exchange(listing->over, true)) listing->done(false);
   });
-  const bool moving = !state_->map->past.empty() && SAFETY("safety.list_foreign_first");
+  const bool moving = !state_->map->past.empty() && SAFETY("safety.list_misplaced_first");
   list_round(listing, !moving);
 }
 

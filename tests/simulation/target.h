@@ -77,8 +77,8 @@ class Target {
   /// only when there is nothing (If-None-Match: *).
   void put(std::size_t name, Value value, bool create, std::uint64_t version, const Reply& reply);
   void get(std::size_t name, std::uint64_t version, const Reply& reply);
-  /// Records of names that are (own) or are not (foreign) at home here, for a list by `version`;
-  /// nothing when it cannot vouch for them.
+  /// Records of names that are at home here (own) or misplaced, for a list by `version`; nothing
+  /// when it cannot vouch for them.
   using Listed = std::vector<std::optional<Record>>;
   void list(bool own, std::uint64_t version,
             const std::function<void(std::optional<Listed>)>& reply);

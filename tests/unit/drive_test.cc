@@ -90,25 +90,25 @@ TEST_CASE("drive: names of other drives are remembered until a start finds none"
           "[target][drive][recovery]") {
   Fixture f;
   for (int i = 0; i < 20; ++i) REQUIRE(f.put("n" + std::to_string(i), "v"));
-  CHECK_FALSE(f.drive->may_hold_foreign());
+  CHECK_FALSE(f.drive->may_hold_misplaced());
   f.lose_index();
   f.open({}, {f.directory.path(), "/another/drive"});
   CHECK(f.drive->recovery().adopted == 20);
-  const std::uint64_t foreign = f.drive->recovery().foreign;
-  CHECK(foreign > 0);
-  CHECK(foreign < 20);
-  CHECK(f.drive->may_hold_foreign());
+  const std::uint64_t misplaced = f.drive->recovery().misplaced;
+  CHECK(misplaced > 0);
+  CHECK(misplaced < 20);
+  CHECK(f.drive->may_hold_misplaced());
   f.open();  // written down, for a start that cannot know
   CHECK(f.drive->recovery().unplaced == 20);
-  CHECK(f.drive->may_hold_foreign());
+  CHECK(f.drive->may_hold_misplaced());
   f.open({}, {f.directory.path(), "/another/drive"});  // the index tells as the files did
-  CHECK(f.drive->recovery().foreign == foreign);
-  CHECK(f.drive->may_hold_foreign());
+  CHECK(f.drive->recovery().misplaced == misplaced);
+  CHECK(f.drive->may_hold_misplaced());
   f.open({}, {f.directory.path()});
-  CHECK(f.drive->recovery().foreign == 0);
-  CHECK_FALSE(f.drive->may_hold_foreign());
+  CHECK(f.drive->recovery().misplaced == 0);
+  CHECK_FALSE(f.drive->may_hold_misplaced());
   f.open();
-  CHECK_FALSE(f.drive->may_hold_foreign());
+  CHECK_FALSE(f.drive->may_hold_misplaced());
 }
 
 TEST_CASE("drive: a file without attribute is removed at the next start",
@@ -377,7 +377,7 @@ TEST_CASE("drives: an empty drive in the place of a known one is not taken for i
   REQUIRE(given_up.has_value());
   CHECK(given_up->use.size() == 2);
   CHECK(given_up->missing.empty());
-  CHECK(given_up->use.front().may_hold_foreign);
+  CHECK(given_up->use.front().may_hold_misplaced);
 }
 
 TEST_CASE("drives: a known one that cannot be opened is missing, any other an error",
@@ -428,9 +428,9 @@ TEST_CASE(
     return plan->use.front();
   };
   CHECK(planned(1100).identity.siblings.at("d1").bytes == 1000);
-  CHECK_FALSE(planned(1100).may_hold_foreign);
+  CHECK_FALSE(planned(1100).may_hold_misplaced);
   CHECK(planned(2000).identity.siblings.at("d1").bytes == 2000);
-  CHECK(planned(2000).may_hold_foreign);
+  CHECK(planned(2000).may_hold_misplaced);
 
   CHECK(nlohmann::json(first).get<DriveIdentity>() == first);
   auto older = nlohmann::json(first);

@@ -17,13 +17,13 @@ struct TwoDrives {
   std::optional<ObjectStore> store;
   std::uint64_t counter = 0;
 
-  explicit TwoDrives(bool may_hold_foreign) {
+  explicit TwoDrives(bool may_hold_misplaced) {
     std::vector<std::unique_ptr<Drive>> drives;
     for (const char* name : {"d1", "d2"}) {
       Drive::Options options;
       options.path = (directory.path() / name).string();
       options.threads = 2;
-      options.may_hold_foreign = may_hold_foreign;
+      options.may_hold_misplaced = may_hold_misplaced;
       std::filesystem::create_directories(options.path);
       drives.push_back(Drive::open(std::move(options), memory).value());
     }
@@ -83,9 +83,9 @@ struct TwoDrives {
 using Names = std::vector<std::string>;
 
 TEST_CASE("a target's list joins its drives, page by page", "[target][list]") {
-  for (const bool may_hold_foreign : {false, true}) {
-    CAPTURE(may_hold_foreign);
-    TwoDrives drives(may_hold_foreign);
+  for (const bool may_hold_misplaced : {false, true}) {
+    CAPTURE(may_hold_misplaced);
+    TwoDrives drives(may_hold_misplaced);
     for (const char* name : {"a", "dir/1", "dir/sub/2", "z"}) drives.put(0, name);
     for (const char* name : {"b", "dir/0", "dir0", "e/1"}) drives.put(1, name);
     drives.put(0, "gone");

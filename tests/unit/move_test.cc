@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/move_progress.h"
-#include "target/drive/overflow_mark.h"
+#include "target/drive/misplaced_mark.h"
 #include "target/node/move_limits.h"
 #include "target/node/moves.h"
 #include "target/node/resilver_request.h"
@@ -193,8 +193,8 @@ TEST_CASE("move: what a resilver does with a record that is not at home", "[move
   CHECK(resilver_step({{2, newer}, {0, newer}}, 0, 1) == ResilverStep::move);
 }
 
-TEST_CASE("move: an overflow mark is not cleared past a record that comes", "[move]") {
-  OverflowMark mark;
+TEST_CASE("move: a mark of misplaced objects is not cleared past a record that comes", "[move]") {
+  MisplacedMark mark;
   int committed = 0;
   const auto commit = [&]() -> Status {
     ++committed;
@@ -204,12 +204,12 @@ TEST_CASE("move: an overflow mark is not cleared past a record that comes", "[mo
   const auto before = mark.moment();
   REQUIRE(before);
   {
-    const OverflowMark::Coming coming(mark);
+    const MisplacedMark::Coming coming(mark);
   }
   CHECK_FALSE(mark.clear(*before, commit).value());
   CHECK(mark.is_set());
   {
-    const OverflowMark::Coming coming(mark);
+    const MisplacedMark::Coming coming(mark);
     CHECK_FALSE(mark.moment());
   }
   const auto later = mark.moment();
@@ -219,7 +219,7 @@ TEST_CASE("move: an overflow mark is not cleared past a record that comes", "[mo
   CHECK(mark.clear(*later, commit).value());
   CHECK_FALSE(mark.is_set());
   CHECK(committed == 1);
-  const OverflowMark::Coming coming(mark);
+  const MisplacedMark::Coming coming(mark);
   CHECK(mark.is_set());
 }
 

@@ -14,7 +14,7 @@ namespace tarn::target {
 /// that is not at home visits it, too. Set before such a record is on its way to the drive; cleared
 /// by the caller that has looked through the whole drive and found none, if none was on its way
 /// meanwhile. Thread-safe.
-class OverflowMark {
+class MisplacedMark {
  public:
   [[nodiscard]] bool is_set() const { return set_.load(); }
   void set(bool value) { set_ = value; }
@@ -22,7 +22,7 @@ class OverflowMark {
   /// A record that does not belong here is on its way, as long as this lives.
   class [[nodiscard]] Coming {
    public:
-    explicit Coming(OverflowMark& mark) : mark_(mark) {
+    explicit Coming(MisplacedMark& mark) : mark_(mark) {
       const MutexLock lock(mark_.mutex_);
       ++mark_.coming_;
       ++mark_.came_;
@@ -37,7 +37,7 @@ class OverflowMark {
     Coming& operator=(const Coming&) = delete;
 
    private:
-    OverflowMark& mark_;
+    MisplacedMark& mark_;
   };
 
   /// Asked before the drive is looked through; nothing while a record is on its way.
