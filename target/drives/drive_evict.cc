@@ -37,7 +37,7 @@ bool DriveAdmin::stays_away(const std::string& path) const {
 /// True if nothing that may be older than what is evicted comes into sight later: all drives that
 /// are missing have been for so long, and those that are back have caught up.
 bool DriveAdmin::may_evict() const {
-  if (!store_.mirror().behind().empty()) return false;
+  if (!store_.mirror().stale().empty()) return false;
   const auto missing = store_.missing();
   return std::all_of(missing.begin(), missing.end(),
                      [&](const auto& each) { return stays_away(each.first); }) ||
@@ -79,7 +79,7 @@ Task<void> DriveAdmin::evict_away() {
 Task<Status> DriveAdmin::evict(std::vector<Evictable> wanted) {
   CO_TRY_OK(check_all_serve(store_));
   for (const Evictable& each : wanted)
-    CO_TRY_OK(co_await store_.forget_behind(each.paths, each.bucket));
+    CO_TRY_OK(co_await store_.forget_stale(each.paths, each.bucket));
   std::map<std::string, std::shared_ptr<Away>> away;
   std::set<std::string> given_up;
   {

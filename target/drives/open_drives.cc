@@ -179,7 +179,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   // One that was emptied before it was disabled is no name's home, there or not.
   for (const auto& [path, then] : list.leaving)
     if (list.disabled.contains(path)) opened.missing.erase(path);
-  // Notes of drives on others that are missing may be outdated: these are evicted anew.
+  // Notes of drives on others that are missing may be stale: these are evicted anew.
   if (!own) opened.ledger.evicted.clear();
   if (own) TRY_OK(forget_evicted(options.dir, *own, opened.ledger.evicted));
   for (const auto& [path, id] : opened.missing_ids)

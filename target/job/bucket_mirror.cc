@@ -428,7 +428,7 @@ Task<void> keep_mirrors(TargetNode& node) {
     if (std::exchange(drives, drives_in_use(node.store)) != drives) mirror.disturb();
     const std::uint64_t due = mirror.disturbances();
     if (due == passed || now < not_before || patience.waits(node.store, now)) continue;
-    const auto behind = mirror.behind();
+    const auto stale = mirror.stale();
     const bool all_there = all_in_use(node.store);
     Passed done = co_await bucket_mirror_pass(node);
     const auto then = std::chrono::steady_clock::now();
@@ -439,17 +439,17 @@ Task<void> keep_mirrors(TargetNode& node) {
     // With a drive away, names that lie there alone are not known.
     if (all_there && all_in_use(node.store))
       static_cast<void>(co_await mirror.complete(std::move(done.complete), due));
-    if (behind.empty()) continue;
+    if (stale.empty()) continue;
     // Whatever came in between leads to another pass.
-    if (mirror.disturbances() != due || mirror.behind() != behind) continue;
+    if (mirror.disturbances() != due || mirror.stale() != stale) continue;
     if (done.unknown > 0) {
-      mirror_log().warn("drives stay behind until all are there names={}", done.unknown);
+      mirror_log().warn("drives stay stale until all are there names={}", done.unknown);
       continue;
     }
     const bool dropped = co_await drop_overtaken(node);
     if (!dropped && node.store.missing().empty()) mirror.disturb();
     if (!dropped) continue;
-    const Status noted = co_await mirror.caught_up(behind);
+    const Status noted = co_await mirror.caught_up(stale);
     if (noted) static_cast<void>(co_await clear_misplaced_marks(node));
   }
 }

@@ -211,7 +211,7 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY_OK(accepts(node, name, sender));
   const bool is_write = !pending_by(attribute.record).empty();
   if (const Status kept = keeps_up(node, name); is_write && !kept)
-    co_return co_await request.exchange.respond(drive_behind(kept.error()));
+    co_return co_await request.exchange.respond(drive_lags(kept.error()));
   CO_TRY_OK(takes_writes(node, name));
   // Before the bytes travel: something newer may have come since the offer.
   CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation, anew));

@@ -194,7 +194,7 @@ ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std
 Task<Status> clear_misplaced_marks(TargetNode& node) {
   const std::uint64_t misplacings = node.store.mirror().misplacings();
   for (const auto& drive : node.store.drives()) {
-    if (!drive->may_hold_misplaced() || node.store.mirror().any_behind()) continue;
+    if (!drive->may_hold_misplaced() || node.store.mirror().any_stale()) continue;
     const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
       const auto* record = state->bmd.find(bucket);
       // Mirrored names are looked for on all drives, whatever the mark says.

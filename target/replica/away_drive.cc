@@ -48,8 +48,8 @@ std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const Objec
 /// From here on none of the drives that are gone is believed, back again, while another is away.
 /// The note of what is misplaced ensures that as well, but does not count for names with copies on
 /// drives. These names may get some (docs/decisions/019, few targets) before they have moved home.
-Task<Status> note_behind(TargetNode& node) {
-  if (!SAFETY("safety.overtaken_is_behind")) co_return Status();
+Task<Status> note_stale(TargetNode& node) {
+  if (!SAFETY("safety.overtaken_is_stale")) co_return Status();
   std::vector<std::string> paths;
   for (const auto& drive : node.store.drives())
     if (is_gone(drive.get())) paths.push_back(drive->path());
@@ -103,7 +103,7 @@ Task<Result<std::unique_ptr<WorkFile>>> create_with_room(TargetNode& node, Objec
                                                          std::optional<std::uint64_t> length) {
   if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
     co_return co_await node.store.create(std::move(name), length);
-  CO_TRY_OK(co_await note_behind(node));
+  CO_TRY_OK(co_await note_stale(node));
   Error last = drive_is_away(name);
   for (const bool above_watermark : {false, true}) {
     for (const auto& drive : takers(node.store, name)) {
@@ -180,7 +180,7 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
                          io::ObjectRecord tombstone) {
   if (present.empty() && may_lie_elsewhere(node, name) && is_gone(node.store.home_of(name.uname))) {
-    CO_TRY_OK(co_await note_behind(node));
+    CO_TRY_OK(co_await note_stale(node));
     const auto drives = takers(node.store, name);
     if (drives.empty()) co_return fail(drive_is_away(name));
     // The note that look-ups visit it is as durable as the note that the other drive is stale
@@ -193,8 +193,8 @@ Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located>
 }
 
 Task<bool> drop_overtaken(TargetNode& node) {
-  const auto behind = node.store.mirror().behind();
-  if (behind.empty()) co_return true;
+  const auto stale = node.store.mirror().stale();
+  if (stale.empty()) co_return true;
   if (any_away(node.store) || !may_drop()) co_return false;
   bool all = true;
   const auto state = node.view.state();
@@ -203,8 +203,8 @@ Task<bool> drop_overtaken(TargetNode& node) {
     // Also where there is one copy by now: what was overtaken when there were more lies here still.
     const bool had_many = bucket.replica_count().many();
     for (const auto& drive : node.store.drives()) {
-      if (!behind.contains(drive->id())) continue;
-      if (!had_many && !node.store.mirror().outdated(*drive)) continue;
+      if (!stale.contains(drive->id())) continue;
+      if (!had_many && !node.store.mirror().stale_single(*drive)) continue;
       const bool done = co_await drop_of_bucket(node, *drive, bucket);
       all = all && done;
     }

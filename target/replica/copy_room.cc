@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr http::CallLimits kCopyRoomAskLimits{.connect = 1s, .total = 2s};
 /// Short, since the caller looks at the map between two such calls.
 constexpr http::CallLimits kGlanceLimits{.connect = 200ms, .total = 300ms};
-constexpr std::string_view kBehindField = "Tarn-Drive";
+constexpr std::string_view kLagField = "Tarn-Drive";
 constexpr std::string_view kHangs = "hangs";
 
 /// True if a drive here would take it: the one where it belongs, or another (ObjectStore::create).
@@ -45,7 +45,7 @@ Task<Result<http::ClientResponse>> call_home(TargetNode& node, std::string path,
 Task<Status> copy_room_ask(TargetNode& node, std::string path, std::string id) {
   const auto answer = co_await call_home(node, std::move(path), id, kCopyRoomAskLimits);
   if (!answer) co_return Status();
-  if (says_drive_behind(*answer))
+  if (says_drive_lags(*answer))
     co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
   if (answer->status != 507) co_return Status();
   co_return fail(Errc::no_space, "target t[{}]: {}", id, api::error_message_of(answer->body));
@@ -71,16 +71,15 @@ Status keeps_up(const TargetNode& node, const ObjectName& name) {
   return home->not_overloaded();
 }
 
-http::Response drive_behind(const Error& why) {
+http::Response drive_lags(const Error& why) {
   http::Response out(503, http::kText, why.message);
   const bool hangs = why.code == Errc::timeout;
-  out.set(std::string(kBehindField), std::string(hangs ? kHangs : "behind"))
-      .set("Retry-After", "1");
+  out.set(std::string(kLagField), std::string(hangs ? kHangs : "behind")).set("Retry-After", "1");
   return out;
 }
 
-bool says_drive_behind(const http::ClientResponse& answer) {
-  return answer.status == 503 && !answer.field(kBehindField).empty();
+bool says_drive_lags(const http::ClientResponse& answer) {
+  return answer.status == 503 && !answer.field(kLagField).empty();
 }
 
 Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation generation,
@@ -97,7 +96,7 @@ Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation gen
 
 Task<Status> check_answers(TargetNode& node, const ObjectName& name, std::string id) {
   const auto answer = co_await call_home(node, copy_room_path_of(name, {}, 0), id, kGlanceLimits);
-  if (!answer || !says_drive_behind(*answer) || answer->field(kBehindField) != kHangs)
+  if (!answer || !says_drive_lags(*answer) || answer->field(kLagField) != kHangs)
     co_return Status();
   co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
 }
@@ -118,7 +117,7 @@ Task<Status> tell_room(TargetNode& node, http::Request& request) {
   if (record == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
   const ObjectName name = name_in(*record, object);
   if (const Status kept = keeps_up(node, name); !kept)
-    co_return co_await request.exchange.respond(drive_behind(kept.error()));
+    co_return co_await request.exchange.respond(drive_lags(kept.error()));
   if (any_drive_has_room(node, *size))
     co_return co_await request.exchange.respond(http::Response(200));
   CO_TRY(const auto present, co_await find_here(node, name));

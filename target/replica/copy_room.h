@@ -27,8 +27,8 @@ Task<Status> tell_room(TargetNode& node, http::Request& request);
 /// copy from the owner does not wait for it.
 [[nodiscard]] Status keeps_up(const TargetNode& node, const ObjectName& name);
 /// How a home says so: a 503 with a field of its own, since soon it will not be otherwise.
-[[nodiscard]] http::Response drive_behind(const Error& why);
-[[nodiscard]] bool says_drive_behind(const http::ClientResponse& answer);
+[[nodiscard]] http::Response drive_lags(const Error& why);
+[[nodiscard]] bool says_drive_lags(const http::ClientResponse& answer);
 
 inline constexpr const char* kRoomPath = "/v1/internal/copies/room";
 

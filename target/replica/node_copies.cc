@@ -44,7 +44,7 @@ constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
 /// give_to(): the drive of that home hangs or lags. A write does not wait for it; it has ended when
 /// it is tried again.
-constexpr Errc kDriveBehind = Errc::timeout;
+constexpr Errc kDriveLags = Errc::timeout;
 constexpr std::size_t kNodeCopiesAnswerBytes = 4096;
 constexpr http::CallLimits kNodeCopiesTellLimits{.connect = 1s, .total = 4s};
 
@@ -115,7 +115,7 @@ Task<Status> give_to(TargetNode& node, const VersionInFlight& outbound, std::str
     CO_FAIL_POINT("copies.given");
     co_return Status();
   }
-  if (says_drive_behind(*answer)) co_return fail(kDriveBehind, "target t[{}]: {}", id, text);
+  if (says_drive_lags(*answer)) co_return fail(kDriveLags, "target t[{}]: {}", id, text);
   co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", id,
                  api::error_message_of(text));
 }
@@ -152,7 +152,7 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
   while (true) {
     if (std::chrono::steady_clock::now() >= look_at_drive) {
       const Status answers = co_await check_answers(node, name, id);
-      if (!answers) co_return fail(kDriveBehind, "{}", answers.error().message);
+      if (!answers) co_return fail(kDriveLags, "{}", answers.error().message);
       look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
     }
     const auto map = node.owned.state()->map;
@@ -253,7 +253,7 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   CO_TRY_OK(co_await find_room(node, name, outbound, others));
   for (const std::string& id : others) {
     const Status given = co_await give_while_home(node, outbound, name, id);
-    if (!given && given.error().code == kDriveBehind)
+    if (!given && given.error().code == kDriveLags)
       co_return fail(Errc::unavailable, "{}", given.error().message);
     CO_TRY_OK(given);
   }
@@ -375,7 +375,7 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
         last = given[i].error();
         // Waiting makes no room.
         if (last.code == Errc::no_space) co_return fail(last);
-        if (last.code == kDriveBehind) co_return fail(Errc::unavailable, "{}", last.message);
+        if (last.code == kDriveLags) co_return fail(Errc::unavailable, "{}", last.message);
       }
     }
     // The version can no longer be read here.

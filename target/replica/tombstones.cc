@@ -70,7 +70,7 @@ class Sweep {
     const auto state = node_.owned.state();
     return node_.membership.lease().valid() && state->settled >= state->map->version &&
            node_.view.state()->map.version == state->map->version &&
-           node_.store.missing().empty() && node_.store.mirror().behind().empty() &&
+           node_.store.missing().empty() && node_.store.mirror().stale().empty() &&
            rules_.all_drives_in_service();
   }
   /// Tombstones stay where objects have copies on several targets: all of these would have to be

@@ -47,7 +47,7 @@ Drive* ObjectStore::home_of(const ObjectName& name) const {
   return place && *place < set->drives.size() ? set->drives[*place].get() : nullptr;
 }
 
-Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::BucketRecord bucket) {
+Task<Status> ObjectStore::forget_stale(std::set<std::string> paths, cluster::BucketRecord bucket) {
   const auto set = set_.get();
   const auto comes_first = [&](const std::string& uname, const Drive& drive) {
     for (const std::size_t place :
@@ -61,13 +61,13 @@ Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::Bu
     if (!drive->may_hold_misplaced()) continue;
     if (!drive->in_service())
       co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
-    const auto is_behind = [&](std::string_view name, const io::ObjectRecord& record) {
+    const auto may_be_stale = [&](std::string_view name, const io::ObjectRecord& record) {
       return record.kind == io::ObjectRecord::Kind::object &&
              comes_first(bucket.placement_name(name), *drive);
     };
     NamePage page{.names = {}, .last = "", .more = true};
     while (page.more) {
-      CO_TRY(page, co_await next_names(*drive, bucket.id, page.last, is_behind));
+      CO_TRY(page, co_await next_names(*drive, bucket.id, page.last, may_be_stale));
       for (std::string& object : page.names) {
         const ObjectName name{bucket.id, bucket.placement_name(object), std::move(object)};
         const auto held = co_await locks_.acquire(name.key());

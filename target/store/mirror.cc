@@ -48,7 +48,7 @@ std::vector<Located> located(const CopyVerdict& verdict, const std::vector<Drive
 bool any_of_set(const ObjectStore& store, const MirrorLedger& ledger) {
   const auto drives = store.drives();
   return std::any_of(drives.begin(), drives.end(), [&](const auto& drive) {
-    return ledger.behind.contains(drive->id()) || ledger.outdated.contains(drive->id());
+    return ledger.stale.contains(drive->id()) || ledger.stale_single.contains(drive->id());
   });
 }
 
@@ -65,7 +65,7 @@ bool has_fewer(const MirrorLedger& ledger, const MirrorLedger& before) {
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
                       std::string directory) {
   // Other drives may have taken the names of a stale drive, and have not noted it themselves.
-  if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_misplaced();
+  if (!ledger.stale.empty() || any_of_set(store_, ledger)) store_.expect_misplaced();
   // An older release has not noted whose they are.
   if (ledger.misplaced.empty() && store_.may_hold_misplaced()) {
     for (const auto& drive : store_.drives()) ledger.misplaced.insert(drive->id());
@@ -79,27 +79,27 @@ void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> mi
 
 Standing Mirror::standing(const Drive& drive) const {
   const MutexLock lock(mutex_);
-  return ledger_.behind.contains(drive.id()) ? Standing::behind : Standing::good;
+  return ledger_.stale.contains(drive.id()) ? Standing::stale : Standing::good;
 }
 
-std::set<std::string> Mirror::behind() const {
+std::set<std::string> Mirror::stale() const {
   const MutexLock lock(mutex_);
   std::set<std::string> out;
   for (const auto& drive : store_.drives())
     if (drive->in_service() &&
-        (ledger_.behind.contains(drive->id()) || ledger_.outdated.contains(drive->id())))
+        (ledger_.stale.contains(drive->id()) || ledger_.stale_single.contains(drive->id())))
       out.insert(drive->id());
   return out;
 }
 
-bool Mirror::outdated(const Drive& drive) const {
+bool Mirror::stale_single(const Drive& drive) const {
   const MutexLock lock(mutex_);
-  return ledger_.outdated.contains(drive.id());
+  return ledger_.stale_single.contains(drive.id());
 }
 
 bool Mirror::may_be_misplaced(const Drive& home) const {
   const MutexLock lock(mutex_);
-  return ledger_.behind.contains(home.id()) ||
+  return ledger_.stale.contains(home.id()) ||
          (ledger_.misplaced.contains(home.id()) && SAFETY("safety.misplaced_noted"));
 }
 
@@ -109,7 +109,7 @@ bool Mirror::are_misplaced(const std::string& path) const {
   return known == missing_ids_.end() || ledger_.misplaced.contains(known->second);
 }
 
-bool Mirror::any_behind() const {
+bool Mirror::any_stale() const {
   const MutexLock lock(mutex_);
   return any_of_set(store_, ledger_);
 }
@@ -332,7 +332,7 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes, bool needs_d
   std::size_t places = 0;
   for (const Status& each : written) places += each ? 1 : 0;
   if (places == 0)
-    co_return fail(Errc::unavailable, "no drive could note which other drives are behind");
+    co_return fail(Errc::unavailable, "no drive could note which other drives are stale");
   // The first has told the directory, without which no drive is believed at a start.
   if ((needs_directory || has_fewer(ledger, this->ledger())) && !written.front())
     co_return written.front();
@@ -342,8 +342,8 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes, bool needs_d
 }
 
 Task<Status> Mirror::comes(Drive& drive, MirrorLedger remembered, Misses misses) {
-  if (misses.with_copies) remembered.behind.insert(drive.id());
-  if (misses.single) remembered.outdated.insert(drive.id());
+  if (misses.with_copies) remembered.stale.insert(drive.id());
+  if (misses.single) remembered.stale_single.insert(drive.id());
   ++misplacings_;
   remembered.misplaced.merge(all_ids());
   remembered.misplaced.insert(drive.id());
@@ -372,8 +372,8 @@ Task<Status> Mirror::goes(std::string path, Misses misses) {
   const std::string id = drive != nullptr ? drive->id() : id_of_missing(path);
   if (id.empty()) co_return Status();
   MirrorLedger more;
-  if (misses.with_copies) more.behind.insert(id);
-  if (misses.single) more.outdated.insert(id);
+  if (misses.with_copies) more.stale.insert(id);
+  if (misses.single) more.stale_single.insert(id);
   if (misses.for_good) CO_TRY_OK(co_await note_fewer_everywhere());
   co_return co_await note(std::move(more));
 }
@@ -414,9 +414,9 @@ Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,
   co_return false;
 }
 
-Task<Status> Mirror::note_behind(std::set<std::string> drives) {
+Task<Status> Mirror::note_stale(std::set<std::string> drives) {
   MirrorLedger more;
-  more.behind = std::move(drives);
+  more.stale = std::move(drives);
   co_return co_await note(std::move(more));
 }
 
@@ -426,9 +426,9 @@ Task<Status> Mirror::note(MirrorLedger more, Drive* comes) {
   next.add(more);
   disturb();
   if (next == ledger()) co_return Status();
-  for (const auto* drives : {&more.behind, &more.outdated})
+  for (const auto* drives : {&more.stale, &more.stale_single})
     for (const std::string& drive : *drives)
-      obs::log("target").warn("drive is behind: names change without it id={}", drive);
+      obs::log("target").warn("drive is stale: names change without it id={}", drive);
   co_return co_await save_ledger(std::move(next), comes);
 }
 
@@ -497,11 +497,11 @@ Task<Status> Mirror::caught_up(std::set<std::string> drives) {
   const auto held = co_await ledger_lock_.acquire("ledger");
   MirrorLedger next = ledger();
   // One that has just been put out of use misses changes again.
-  const std::set<std::string> in_use = behind();
+  const std::set<std::string> in_use = stale();
   std::erase_if(drives, [&](const std::string& drive) { return !in_use.contains(drive); });
   for (const std::string& drive : drives) {
-    next.behind.erase(drive);
-    next.outdated.erase(drive);
+    next.stale.erase(drive);
+    next.stale_single.erase(drive);
     obs::log("target").info("drive has caught up id={}", drive);
   }
   co_return co_await save_ledger(std::move(next));

@@ -80,7 +80,7 @@ class Mirror {
   [[nodiscard]] std::uint64_t disturbances() const { return disturbances_.load(); }
   void disturb() { ++disturbances_; }
   /// Drives that are stale, for names with copies or without, and can be used, by id.
-  [[nodiscard]] std::set<std::string> behind() const;
+  [[nodiscard]] std::set<std::string> stale() const;
   /// How many copies every name of a bucket has here at least, on drives that are there or away; at
   /// most `copies`. 0: that is not known.
   [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
@@ -94,7 +94,7 @@ class Mirror {
   /// Of names with copies.
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// True if other drives may have newer versions of names without copies than `drive`.
-  [[nodiscard]] bool outdated(const Drive& drive) const;
+  [[nodiscard]] bool stale_single(const Drive& drive) const;
   /// True if the newest version of a name that lives on `home`, and has no copies on drives, may
   /// lie on another drive alone: `home` is stale, or some of its names are misplaced.
   [[nodiscard]] bool may_be_misplaced(const Drive& home) const;
@@ -112,7 +112,7 @@ class Mirror {
   /// what belongs elsewhere, and nothing has been misplaced since `misplacings` were counted.
   Task<Status> all_in_place(std::uint64_t misplacings);
   /// True if any drive, there or not, is stale.
-  [[nodiscard]] bool any_behind() const;
+  [[nodiscard]] bool any_stale() const;
   /// These have caught up with everything: durably noted.
   Task<Status> caught_up(std::set<std::string> drives);
   /// Which names change without a drive.
@@ -157,7 +157,7 @@ class Mirror {
   };
   enum class Patience : std::uint8_t { reader, writer };
   Task<Survey> survey(const ObjectName& name, Patience patience);
-  Task<Status> note_behind(std::set<std::string> drives);
+  Task<Status> note_stale(std::set<std::string> drives);
   Task<Status> note(MirrorLedger more, Drive* comes = nullptr);
   Task<Status> note_misplaced(std::set<std::string> drives);
   /// Of all drives, there or not.

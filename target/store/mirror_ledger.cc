@@ -26,7 +26,7 @@ void MirrorLedger::add_evicted(const std::string& drive, const EvictedBuckets& b
 
 std::string MirrorLedger::json() const {
   nlohmann::json out{
-      {"format", 1}, {"behind", behind}, {"outdated", outdated}, {"misplaced", misplaced}};
+      {"format", 1}, {"behind", stale}, {"outdated", stale_single}, {"misplaced", misplaced}};
   for (const auto& [bucket, copies] : complete)
     out["complete"][std::to_string(raw(bucket))] = copies;
   for (const auto& [drive, buckets] : evicted)
@@ -41,9 +41,9 @@ Result<MirrorLedger> MirrorLedger::parse(std::string_view text) {
     const auto in = nlohmann::json::parse(text);
     if (in.at("format") != 1) return fail(Errc::corrupt, "mirror.json has an unknown format");
     MirrorLedger out;
-    in.at("behind").get_to(out.behind);
+    in.at("behind").get_to(out.stale);
     // Older files lack these.
-    out.outdated = in.value("outdated", out.outdated);
+    out.stale_single = in.value("outdated", out.stale_single);
     out.misplaced = in.value("misplaced", out.misplaced);
     const auto complete = in.value("complete", nlohmann::json::object());
     for (const auto& [bucket, copies] : complete.items())

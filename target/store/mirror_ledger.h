@@ -20,10 +20,10 @@ using EvictedDrives = std::map<std::string, EvictedBuckets>;
 /// and of which of them names lie on others.
 struct MirrorLedger {
   /// uuids of drives that were away while a name changed that has copies
-  std::set<std::string> behind;
+  std::set<std::string> stale;
   /// uuids of drives that were out of service, with objects that have no copies: others may have
   /// newer versions of these
-  std::set<std::string> outdated;
+  std::set<std::string> stale_single;
   /// uuids of drives of which some names without copies on drives may be misplaced: the newest
   /// version lies on another drive of the target, and on that one alone
   std::set<std::string> misplaced;
@@ -36,8 +36,8 @@ struct MirrorLedger {
 
   /// Adds what another place remembers of drives: a drive that is stale in one is stale.
   void add(const MirrorLedger& other) {
-    behind.insert(other.behind.begin(), other.behind.end());
-    outdated.insert(other.outdated.begin(), other.outdated.end());
+    stale.insert(other.stale.begin(), other.stale.end());
+    stale_single.insert(other.stale_single.begin(), other.stale_single.end());
     misplaced.insert(other.misplaced.begin(), other.misplaced.end());
     for (const auto& [drive, buckets] : other.evicted) add_evicted(drive, buckets);
   }

@@ -14,9 +14,9 @@ namespace tarn::target {
 
 /// How far a drive is to be believed.
 enum class Standing : std::uint8_t {
-  good,    ///< it took part in all changes of mirrored names
-  behind,  ///< it was away during a change: what it holds may be out of date
-  away     ///< it cannot be asked now
+  good,   ///< it took part in all changes of mirrored names
+  stale,  ///< it was away during a change: what it holds may be out of date
+  away    ///< it cannot be asked now
 };
 
 /// A drive's word on a name.

@@ -73,7 +73,7 @@ Task<Status> Mirror::note_away(const Survey& survey) {
   for (std::size_t i = 0; i < survey.views.size(); ++i)
     if (survey.views[i].standing == Standing::away) away.insert(survey.ids[i]);
   if (away.empty()) co_return Status();
-  co_return co_await note_behind(std::move(away));
+  co_return co_await note_stale(std::move(away));
 }
 
 /// A further copy of what is in `from`: read back, mostly from memory, and compared with the
@@ -195,7 +195,7 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
     const Status gone = co_await remove_one(before.drives[i], name, marker, false);
     if (!gone) failed.insert(before.ids[i]);
   }
-  if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
+  if (!failed.empty()) CO_TRY_OK(co_await note_stale(failed));
   if (committed < name.copies) {
     first.set_degraded();
     CO_TRY_OK(co_await note_fewer(name.bucket, committed));
@@ -283,7 +283,7 @@ Task<Status> Mirror::patch(ObjectName name, io::ObjectAttribute attribute) {
   // An error of the attribute is the same for all of them.
   if (failed.size() == done.size()) co_return problem;
   for (const std::size_t i : before.verdict.older) failed.insert(before.ids[i]);
-  if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
+  if (!failed.empty()) CO_TRY_OK(co_await note_stale(failed));
   co_return Status();
 }
 
@@ -313,7 +313,7 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
   Status problem;
   const auto failed = failed_among(asked, before.ids, done, problem);
   if (failed.size() == done.size()) co_return problem;
-  if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
+  if (!failed.empty()) CO_TRY_OK(co_await note_stale(failed));
   std::size_t noted = done.size() - failed.size();
   // Instead of a drive that has just failed: while it is away, lists rely on there being as many.
   for (std::size_t i = 0; i < before.drives.size() && noted < name.copies; ++i) {

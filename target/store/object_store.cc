@@ -269,7 +269,7 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   std::sort(found.begin(), found.end(), [](const Located& a, const Located& b) {
     return a.record.generation > b.record.generation;
   });
-  if (!set->missing.empty() && !found.empty() && mirror_.outdated(*found.front().drive))
+  if (!set->missing.empty() && !found.empty() && mirror_.stale_single(*found.front().drive))
     co_return fail(
         Errc::unavailable,
         "object {}: drive {} was out of service, and drive {}, which is away, may have a "

@@ -72,7 +72,7 @@ class ObjectStore {
   /// Takes away what drives that are there hold of a bucket, of names for which one of the missing
   /// drives at `paths` comes before them: it may have had a newer version. unavailable when one of
   /// them cannot be looked through now.
-  Task<Status> forget_behind(std::set<std::string> paths, cluster::BucketRecord bucket);
+  Task<Status> forget_stale(std::set<std::string> paths, cluster::BucketRecord bucket);
   /// Forgets that a drive is missing.
   void forget_missing(const std::string& path);
   /// Closes what is open of a drive without a reader.

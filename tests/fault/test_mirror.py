@@ -217,7 +217,7 @@ def test_a_drive_does_not_catch_up_with_what_lies_on_one_that_is_away(make_stage
     third = stage.disks["t1"][2]
     third.umount()
     stage.start("t1", served=False)
-    wait_until(lambda: cluster.logs["t1"].matching("drives stay behind until all are there"), 20, "it is known to be behind")
+    wait_until(lambda: cluster.logs["t1"].matching("drives stay stale until all are there"), 20, "it is known to be stale")
     for name in names:
         assert judge.get("m", name).status != 200, name
     stage.kill("t1")

@@ -39,7 +39,7 @@ struct Version {
 
 struct ModelDrive {
   bool away = false;
-  bool behind = false;     // others may have something newer of its names
+  bool stale = false;      // others may have something newer of its names
   bool misplaced = false;  // some of its names may lie on the other drive alone (Mirror::misplaces)
   std::map<int, Version> has;
 };
@@ -65,7 +65,7 @@ struct Target {
   /// As away_drive.h.
   [[nodiscard]] bool has_full_view(int name) const {
     const ModelDrive& its = home(name);
-    return !its.away && ((!its.behind && !its.misplaced) || !any_away());
+    return !its.away && ((!its.stale && !its.misplaced) || !any_away());
   }
   /// True if others believe what it says of the name.
   [[nodiscard]] bool can_tell(int name) const {
@@ -99,7 +99,7 @@ struct Target {
   void store(int name, Version version, bool full) {
     if (none_there() || shown(name) >= version) return;
     const bool lies_elsewhere = home(name).away || (full && !home(name + 1).away);
-    home(name).behind = home(name).behind || home(name).away;
+    home(name).stale = home(name).stale || home(name).away;
     home(name).misplaced = home(name).misplaced || lies_elsewhere;
     forget(name);
     ModelDrive& taker = lies_elsewhere ? home(name + 1) : home(name);
@@ -119,7 +119,7 @@ struct Target {
             found != drive.has.end() && found->second < newest)
           drive.has.erase(found);
     }
-    for (ModelDrive& drive : drives) drive.behind = false;
+    for (ModelDrive& drive : drives) drive.stale = false;
   }
   /// As resilver.cc: names move to the drives where they live.
   void resilver() {
@@ -129,7 +129,7 @@ struct Target {
       home(name).has[name] = newest;
       home(name + 1).has.erase(name);
     }
-    for (ModelDrive& drive : drives) drive.misplaced = drive.behind;
+    for (ModelDrive& drive : drives) drive.misplaced = drive.stale;
   }
 };
 

@@ -154,16 +154,16 @@ TEST_CASE("evicted drives: what was passed on to a drive that is away is no abse
 TEST_CASE("evicted drives: what may be older than what was lost goes", "[target][evict]") {
   Cache f;
   const auto drives = f.store->drives();
-  const std::string behind = f.name_for(*drives[0], *drives[1]);
+  const std::string stale = f.name_for(*drives[0], *drives[1]);
   const std::string at_home = f.name_for(*drives[1], *drives[0]);
   const std::string of_another = f.name_for(*drives[2], *drives[1]);
   // A full drive passes its files on.
-  for (const std::string& object : {behind, at_home, of_another}) f.put_on(drives[1], object);
-  f.put_on(drives[0], behind);
+  for (const std::string& object : {stale, at_home, of_another}) f.put_on(drives[1], object);
+  f.put_on(drives[0], stale);
   f.store->lose(*drives[0], "it is away");
-  REQUIRE(f.run(f.store->forget_behind({drives[0]->path()}, f.bucket)));
+  REQUIRE(f.run(f.store->forget_stale({drives[0]->path()}, f.bucket)));
   f.store->set_evicted(drives[0]->path(), {{kBucket, kUpto}});
-  CHECK(f.records_of(behind) == 0);
+  CHECK(f.records_of(stale) == 0);
   CHECK(f.records_of(at_home) == 1);
   CHECK(f.records_of(of_another) == 1);
 }

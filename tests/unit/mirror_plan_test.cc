@@ -15,13 +15,13 @@ Generation at(std::uint64_t counter) { return {1, 1, counter}; }
 CopyView none() { return {}; }
 CopyView has(std::uint64_t counter) { return {Standing::good, {{at(counter), true}}, true}; }
 CopyView deleted(std::uint64_t counter) { return {Standing::good, {{at(counter), false}}, true}; }
-CopyView behind(std::uint64_t counter) { return {Standing::behind, {{at(counter), true}}, true}; }
+CopyView stale(std::uint64_t counter) { return {Standing::stale, {{at(counter), true}}, true}; }
 CopyView away() { return {Standing::away, std::nullopt, false}; }
 
 using Places = std::vector<std::size_t>;
 
 TEST_CASE("mirror: the newest version that a drive in good standing has counts", "[mirror]") {
-  const auto verdict = judge_copies({has(3), none(), has(5), behind(4), has(5)}, 0);
+  const auto verdict = judge_copies({has(3), none(), has(5), stale(4), has(5)}, 0);
   CHECK(verdict.kind == Kind::found);
   CHECK(verdict.newest == at(5));
   CHECK(verdict.holders == Places{2, 4});
@@ -33,15 +33,15 @@ TEST_CASE("mirror: the newest version that a drive in good standing has counts",
 }
 
 TEST_CASE("mirror: a drive that was away is not believed while another one is away", "[mirror]") {
-  CHECK(judge_copies({behind(4), away()}, 0).kind == Kind::unavailable);
-  CHECK(judge_copies({behind(4), none()}, 0).kind == Kind::found);
-  CHECK(judge_copies({behind(4), has(4), away()}, 0).kind == Kind::found);
+  CHECK(judge_copies({stale(4), away()}, 0).kind == Kind::unavailable);
+  CHECK(judge_copies({stale(4), none()}, 0).kind == Kind::found);
+  CHECK(judge_copies({stale(4), has(4), away()}, 0).kind == Kind::found);
   // It may have what a crash left of a later write, which no reader has seen.
-  const auto later = judge_copies({behind(5), has(4)}, 0);
+  const auto later = judge_copies({stale(5), has(4)}, 0);
   CHECK(later.kind == Kind::found);
   CHECK(later.newest == at(5));
   CHECK(later.older == Places{1});
-  CHECK(judge_copies({behind(5), has(4), away()}, 0).kind == Kind::unavailable);
+  CHECK(judge_copies({stale(5), has(4), away()}, 0).kind == Kind::unavailable);
 }
 
 TEST_CASE("mirror: a name that is nowhere may lie on a drive that is away", "[mirror]") {
@@ -58,7 +58,7 @@ TEST_CASE("mirror: a name that is nowhere is not on fewer drives than it would h
   CHECK(judge_copies({away(), none(), away()}, 2).kind == Kind::unavailable);
   CHECK(judge_copies({away(), none(), away()}, 3).kind == Kind::none);
   // A change that a drive missed is another matter.
-  CHECK(judge_copies({behind(4), away()}, 2).kind == Kind::unavailable);
+  CHECK(judge_copies({stale(4), away()}, 2).kind == Kind::unavailable);
 }
 
 CopyPlan plan(const CopyViews& views, std::size_t wanted) {
@@ -107,20 +107,20 @@ TEST_CASE("mirror: a write needs all copies but one, at least one", "[mirror]") 
 
 TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") {
   MirrorLedger ledger;
-  ledger.behind = {"a", "b"};
-  ledger.outdated = {"d"};
+  ledger.stale = {"a", "b"};
+  ledger.stale_single = {"d"};
   ledger.misplaced = {"a", "e"};
   CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
   MirrorLedger other;
-  other.behind = {"c"};
-  other.outdated = {"a"};
+  other.stale = {"c"};
+  other.stale_single = {"a"};
   other.misplaced = {"b"};
   ledger.add(other);
-  CHECK(ledger.outdated == std::set<std::string>{"a", "d"});
+  CHECK(ledger.stale_single == std::set<std::string>{"a", "d"});
   CHECK(ledger.misplaced == std::set<std::string>{"a", "b", "e"});
-  CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().outdated.empty());
+  CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().stale_single.empty());
   CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().misplaced.empty());
-  CHECK(ledger.behind == std::set<std::string>{"a", "b", "c"});
+  CHECK(ledger.stale == std::set<std::string>{"a", "b", "c"});
   ledger.complete = {{BucketId{7}, 2}, {BucketId{8}, 3}, {BucketId{9}, 2}};
   CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
   CHECK(MirrorLedger::parse(R"({"format": 1, "behind": [], "complete": {"x": 2}})").error().code ==
