@@ -14,7 +14,7 @@
 
 namespace tarn::ec {
 
-/// An object on its way in: bytes come in pieces of any size, stripes of k + m sealed blocks go
+/// An object on its way in: bytes come in chunks of any size, stripes of k + m sealed blocks go
 /// out. Its size need not be known before the end.
 ///
 ///   while (bytes come) {

@@ -12,12 +12,12 @@ constexpr std::chrono::minutes kStall{10};
 
 Task<Result<std::string>> read_rest(http::ClientStream& stream) {
   std::string out;
-  std::string piece(16384, '\0');
+  std::string buffer(16384, '\0');
   while (true) {
     CO_TRY(const std::size_t got,
-           co_await stream.read_some(std::as_writable_bytes(std::span(piece))));
+           co_await stream.read_some(std::as_writable_bytes(std::span(buffer))));
     if (got == 0) co_return out;
-    out.append(piece, 0, got);
+    out.append(buffer, 0, got);
     if (out.size() > kAnswerBytesMax) co_return fail(Errc::io, "the node's answer has no end");
   }
 }

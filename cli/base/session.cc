@@ -64,12 +64,12 @@ Error error_of(const http::ClientResponse& answer) {
 }
 
 Task<Error> refusal(Opened& refused) {
-  std::string piece(4096, '\0');
+  std::string buffer(4096, '\0');
   std::string& body = refused.head.body;
   while (body.size() < kRefusalBytesMax) {
-    const auto got = co_await refused.stream.read_some(std::as_writable_bytes(std::span(piece)));
+    const auto got = co_await refused.stream.read_some(std::as_writable_bytes(std::span(buffer)));
     if (!got || *got == 0) break;
-    body.append(piece, 0, *got);
+    body.append(buffer, 0, *got);
   }
   co_return error_of(refused.head);
 }

@@ -20,7 +20,7 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kShardsPieceBytes = 1U << 20U;
+constexpr std::size_t kShardsBufferBytes = 1U << 20U;
 constexpr const char* kRetryFor = "5m";
 
 struct ShardsArguments {
@@ -116,8 +116,8 @@ void ShardRun::fail_with(Error error) {
 }
 
 Status ShardRun::spool_data(TarReader& reader) {
-  std::string piece(kShardsPieceBytes, '\0');
-  const auto bytes = std::as_writable_bytes(std::span(piece));
+  std::string buffer(kShardsBufferBytes, '\0');
+  const auto bytes = std::as_writable_bytes(std::span(buffer));
   while (true) {
     TRY(const std::size_t got, reader.read_data(bytes));
     if (got == 0) return {};

@@ -23,10 +23,10 @@ class ExportFilesCopy {
  public:
   ExportFilesCopy(int out, const FoundFile& file) : out_(out), file_(file) {}
 
-  Status take(std::span<const std::byte> piece) {
-    hash_.update(piece);
-    size_ += piece.size();
-    return out_ < 0 ? Status() : write_all(out_, piece, "the copy of " + file_.path);
+  Status take(std::span<const std::byte> chunk) {
+    hash_.update(chunk);
+    size_ += chunk.size();
+    return out_ < 0 ? Status() : write_all(out_, chunk, "the copy of " + file_.path);
   }
   /// Checks the bytes against what `file` promises.
   [[nodiscard]] Status check() const {
@@ -60,7 +60,7 @@ Status copy_verified(int fd, int out, const FoundFile& file) {
 
 Status copy_from_slices(int out, const FoundFile& file) {
   ExportFilesCopy copy(out, file);
-  TRY_OK(read_slices(file, [&](std::span<const std::byte> piece) { return copy.take(piece); }));
+  TRY_OK(read_slices(file, [&](std::span<const std::byte> chunk) { return copy.take(chunk); }));
   return copy.check();
 }
 

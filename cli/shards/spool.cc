@@ -72,14 +72,14 @@ Status Spool::write(std::span<const std::byte> bytes) {
       const MutexLock lock(mutex_);
       segments_[index] = segment;
     }
-    const auto piece = bytes.first(std::min<std::uint64_t>(bytes.size(), kSegmentBytes - within));
-    if (const Status written = write_at(segment->fd.get(), piece, within); !written)
+    const auto chunk = bytes.first(std::min<std::uint64_t>(bytes.size(), kSegmentBytes - within));
+    if (const Status written = write_at(segment->fd.get(), chunk, within); !written)
       return fail(written.error().code,
                   "{}: spool into '{}': free some room there, set TMPDIR to a larger file system, "
                   "or make --size, --hold or -j smaller",
                   written.error().message, directory_);
-    size_ += piece.size();
-    bytes = bytes.subspan(piece.size());
+    size_ += chunk.size();
+    bytes = bytes.subspan(chunk.size());
   }
   return {};
 }
@@ -101,7 +101,7 @@ void Spool::release(SpooledRange range) {
 Status Spool::read(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
     const std::uint64_t within = offset % kSegmentBytes;
-    auto piece = into.first(std::min<std::uint64_t>(into.size(), kSegmentBytes - within));
+    auto chunk = into.first(std::min<std::uint64_t>(into.size(), kSegmentBytes - within));
     std::shared_ptr<Segment> segment;
     {
       const MutexLock lock(mutex_);
@@ -109,16 +109,16 @@ Status Spool::read(std::uint64_t offset, std::span<std::byte> into) const {
         segment = found->second;
     }
     if (!segment) return fail(Errc::internal, "byte {} of the spool is gone", offset);
-    offset += piece.size();
-    into = into.subspan(piece.size());
+    offset += chunk.size();
+    into = into.subspan(chunk.size());
     std::uint64_t at = within;
-    while (!piece.empty()) {
+    while (!chunk.empty()) {
       const ssize_t got =
-          ::pread(segment->fd.get(), piece.data(), piece.size(), static_cast<off_t>(at));
+          ::pread(segment->fd.get(), chunk.data(), chunk.size(), static_cast<off_t>(at));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return fail_errno(errno, "read the spool in " + directory_);
       if (got == 0) return fail(Errc::internal, "the spool in {} is short", directory_);
-      piece = piece.subspan(static_cast<std::size_t>(got));
+      chunk = chunk.subspan(static_cast<std::size_t>(got));
       at += static_cast<std::uint64_t>(got);
     }
   }
@@ -139,19 +139,19 @@ bool ShardBody::rewind() {
 Result<std::size_t> ShardBody::read(std::span<std::byte> into) {
   std::size_t filled = 0;
   const auto take_text = [&](const std::string& text, std::uint64_t& at) {
-    const auto piece = std::min<std::uint64_t>(text.size() - at, into.size() - filled);
-    if (piece == 0) return;
-    std::memcpy(into.data() + filled, text.data() + at, piece);
-    at += piece;
-    filled += piece;
+    const auto chunk = std::min<std::uint64_t>(text.size() - at, into.size() - filled);
+    if (chunk == 0) return;
+    std::memcpy(into.data() + filled, text.data() + at, chunk);
+    at += chunk;
+    filled += chunk;
   };
   take_text(plan_.prologue, in_prologue_);
   while (filled < into.size() && range_ < plan_.ranges.size()) {
     const SpooledRange& range = plan_.ranges[range_];
-    const auto piece = std::min<std::uint64_t>(range.bytes - in_range_, into.size() - filled);
-    TRY_OK(spool_.read(range.offset + in_range_, into.subspan(filled, piece)));
-    in_range_ += piece;
-    filled += piece;
+    const auto chunk = std::min<std::uint64_t>(range.bytes - in_range_, into.size() - filled);
+    TRY_OK(spool_.read(range.offset + in_range_, into.subspan(filled, chunk)));
+    in_range_ += chunk;
+    filled += chunk;
     if (in_range_ < range.bytes) continue;
     ++range_;
     in_range_ = 0;

@@ -19,7 +19,7 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kBenchPieceBytes = 1U << 20U;
+constexpr std::size_t kBenchBufferBytes = 1U << 20U;
 // Near enough to the limit to call it one: measuring itself costs a few percent.
 constexpr double kDriveShare = 0.90;
 constexpr double kNetworkShare = 0.85;
@@ -52,13 +52,13 @@ Result<std::uint64_t> make_cold(const std::vector<BenchFile>& files) {
 
 Result<DriveRate> read_in_sequence(const std::vector<BenchFile>& files) {
   DriveRate out;
-  std::vector<std::byte> piece(kBenchPieceBytes);
+  std::vector<std::byte> buffer(kBenchBufferBytes);
   const auto start = std::chrono::steady_clock::now();
   for (const BenchFile& file : files) {
     TRY(const UniqueFd fd, bench_open_file(file));
     static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
     while (true) {
-      const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+      const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return fail_errno(errno, fmt::format("read '{}'", file.path));
       if (got == 0) break;

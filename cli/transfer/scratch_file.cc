@@ -131,14 +131,14 @@ Result<std::uint64_t> ScratchFile::take_up(std::uint64_t size_max, Xxh64Stream& 
     TRY_OK(restart());
     return std::uint64_t{0};
   }
-  std::vector<std::byte> piece(1U << 20U);
+  std::vector<std::byte> buffer(1U << 20U);
   std::uint64_t at = 0;
   while (at < size) {
-    const ssize_t got = ::read(fd_.get(), piece.data(), piece.size());
+    const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(errno, "read '" + scratch_name_ + "'");
     if (got == 0) break;
-    hash.update(std::span(piece).first(static_cast<std::size_t>(got)));
+    hash.update(std::span(buffer).first(static_cast<std::size_t>(got)));
     at += static_cast<std::uint64_t>(got);
   }
   return at;

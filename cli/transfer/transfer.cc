@@ -45,9 +45,9 @@ Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Pa
     if (!got) unreadable = got.error();
     if (!got) co_return fail(got.error());
     if (*got == 0) break;
-    const auto piece = bytes_of(buffer).first(*got);
-    hash.update(piece);
-    CO_TRY_OK(co_await stream.write(piece));
+    const auto chunk = bytes_of(buffer).first(*got);
+    hash.update(chunk);
+    CO_TRY_OK(co_await stream.write(chunk));
     patience.progressed();
     if (meter != nullptr) meter->add(*got);
   }
@@ -271,9 +271,9 @@ Task<Status> download_rest(Session& session, const Place& place, Destination& si
   while (partial.got < partial.size) {
     CO_TRY(const std::size_t got, co_await opened.stream.read_some(bytes_of(buffer)));
     if (got == 0) co_return fail(Errc::disconnected, "{}: cut short", place.display());
-    const auto piece = bytes_of(buffer).first(got);
-    CO_TRY_OK(sink.write(piece));
-    partial.hash.update(piece);
+    const auto chunk = bytes_of(buffer).first(got);
+    CO_TRY_OK(sink.write(chunk));
+    partial.hash.update(chunk);
     partial.got += got;
     if (meter != nullptr) meter->at(partial.got);
     patience.progressed();

@@ -63,13 +63,13 @@ Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& li
   CustomMetadata pairs;
   for (const std::string_view line : lines) {
     std::string_view rest = line;
-    std::string* last = nullptr;  // the value that a piece without '=' still belongs to
+    std::string* last = nullptr;  // the value that a part without '=' still belongs to
     std::string key;
     std::string value;
     while (true) {
       const auto comma = rest.find(',');
-      const std::string_view piece = rest.substr(0, comma);
-      const auto equals = piece.find('=');
+      const std::string_view part = rest.substr(0, comma);
+      const auto equals = part.find('=');
       if (equals == std::string_view::npos && last == nullptr)
         return fail(Errc::invalid_argument,
                     "Ais-Custom-Md: '{}' is not of the form key=value (several: key=value, "
@@ -77,11 +77,11 @@ Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& li
                     line);
       if (equals == std::string_view::npos) {
         *last += ',';
-        *last += piece;
+        *last += part;
       } else {
         if (last != nullptr) put(pairs, std::move(key), std::string(trim(value)));
-        key = trim(piece.substr(0, equals));
-        value = piece.substr(equals + 1);
+        key = trim(part.substr(0, equals));
+        value = part.substr(equals + 1);
         last = &value;
       }
       if (comma == std::string_view::npos) break;

@@ -219,15 +219,15 @@ Task<Result<std::string>> ClientStream::Impl::read_body() {
   const std::size_t bytes_max = limits.body_bytes_max;
   const auto announced = connection->content_length();
   std::string out;
-  std::string piece(std::min<std::uint64_t>(announced.value_or(kReadBytes) + 1, kReadBytes), '\0');
+  std::string buffer(std::min<std::uint64_t>(announced.value_or(kReadBytes) + 1, kReadBytes), '\0');
   while (true) {
     CO_TRY(const std::size_t got,
-           co_await connection->read_body(std::as_writable_bytes(std::span(piece))));
+           co_await connection->read_body(std::as_writable_bytes(std::span(buffer))));
     if (got == 0) co_return out;
     if (out.size() + got > bytes_max)
       co_return fail(Errc::body_too_large, "{}: an answer of more than {} bytes",
                      connection->authority(), bytes_max);
-    out.append(piece, 0, got);
+    out.append(buffer, 0, got);
   }
 }
 

@@ -72,7 +72,7 @@ class ClientStream {
   ClientStream(ClientStream&&) noexcept;
   ClientStream& operator=(ClientStream&&) noexcept;
 
-  /// Sends a piece of the request body. Framed in chunks when the request was started without
+  /// Sends a part of the request body. Framed in chunks when the request was started without
   /// length.
   Task<Status> write(std::span<const std::byte> bytes);
   /// Ends the request body. internal when it is shorter than announced; nothing is sent then.

@@ -74,14 +74,14 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
     co_return fail(Errc::body_too_large, "a body of {} bytes: at most {} are allowed here",
                    *head_.content_length, bytes_max);
   std::string out;
-  std::string piece(std::min(bytes_max + 1, 64UL * 1024), '\0');
+  std::string buffer(std::min(bytes_max + 1, 64UL * 1024), '\0');
   while (true) {
-    CO_TRY(const std::size_t got, co_await read_some(std::as_writable_bytes(std::span(piece))));
+    CO_TRY(const std::size_t got, co_await read_some(std::as_writable_bytes(std::span(buffer))));
     if (got == 0) co_return out;
     if (out.size() + got > bytes_max)
       co_return fail(Errc::body_too_large, "a body of more than {} bytes is not allowed here",
                      bytes_max);
-    out.append(piece, 0, got);
+    out.append(buffer, 0, got);
   }
 }
 
@@ -231,7 +231,7 @@ Task<Status> Exchange::write(std::span<const std::byte> bytes) {
     const std::string size = fmt::format("{:x}\r\n", bytes.size());
     CO_TRY_OK(co_await connection_.send(size, bytes, true));
     CO_TRY_OK(co_await connection_.send("\r\n", {}, false));
-    connection_.cork(false);  // a stream's pieces leave as they come
+    connection_.cork(false);  // a stream's parts leave as they come
   } else {
     CO_TRY_OK(co_await connection_.send({}, bytes, false));
   }

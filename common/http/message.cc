@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 7> kDays{"Sun", "Mon", "Tue", "Wed", "Thu
 constexpr std::array<std::string_view, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-/// `text` cut at every run of `separator`, without the empty pieces.
-std::vector<std::string_view> pieces(std::string_view text, char separator) {
+/// `text` cut at every run of `separator`, without the empty parts.
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   while (!text.empty()) {
     const auto end = text.find(separator);
@@ -55,7 +55,7 @@ std::optional<std::int64_t> seconds_of(const DateWords& words) {
   const auto month = std::find(kMonths.begin(), kMonths.end(), words.month);
   const auto day = small_number(words.day, 2, 31);
   auto year = small_number(words.year, 4, 9999);
-  const auto clock = pieces(words.time, ':');
+  const auto clock = parts_of(words.time, ':');
   if (month == kMonths.end() || !day || !year || clock.size() != 3 || words.time.size() != 8)
     return std::nullopt;
   if (words.year.size() == 2) year = full_year(*year);
@@ -227,7 +227,7 @@ std::string http_date(std::int64_t seconds) {
 }
 
 std::optional<std::int64_t> parse_http_date(std::string_view text) {
-  const auto words = pieces(text, ' ');
+  const auto words = parts_of(text, ' ');
   // Sun, 06 Nov 1994 08:49:37 GMT
   if (words.size() == 6 && words[0].ends_with(',') && words[3].size() == 4 && words[5] == "GMT")
     return seconds_of({words[1], words[2], words[3], words[4]});
@@ -236,7 +236,7 @@ std::optional<std::int64_t> parse_http_date(std::string_view text) {
     return seconds_of({words[2], words[1], words[4], words[3]});
   // Sunday, 06-Nov-94 08:49:37 GMT (RFC 850)
   if (words.size() == 4 && words[0].ends_with(',') && words[3] == "GMT") {
-    const auto date = pieces(words[1], '-');
+    const auto date = parts_of(words[1], '-');
     if (date.size() == 3 && date[2].size() == 2)
       return seconds_of({date[0], date[1], date[2], words[2]});
   }
@@ -252,8 +252,8 @@ std::pair<RangeVerdict, ByteRange> resolve_range(std::string_view value, std::ui
   if (!iequals(trim(value.substr(0, equals)), "bytes")) return {RangeVerdict::whole, all};
 
   std::optional<RangeSpec> only;
-  for (const auto piece : pieces(value.substr(equals + 1), ',')) {
-    const auto text = trim(piece);
+  for (const auto part : parts_of(value.substr(equals + 1), ',')) {
+    const auto text = trim(part);
     if (text.empty()) continue;
     const auto spec = parse_range_spec(text);
     if (!spec) return {RangeVerdict::unsatisfiable, {}};

@@ -52,7 +52,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
   if (made->context_ == nullptr) return fail(Errc::internal, "OpenSSL: {}", last_problem());
   SSL_CTX_set_min_proto_version(made->context_, TLS1_2_VERSION);
   SSL_CTX_set_verify(made->context_, SSL_VERIFY_PEER, nullptr);
-  // Bodies are sent in pieces from memory that may lie elsewhere when a write is tried again.
+  // Bodies are sent in parts from memory that may lie elsewhere when a write is tried again.
   SSL_CTX_set_mode(made->context_,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   TRY_OK(trust(made->context_, files.ca));

@@ -13,7 +13,7 @@
 
 namespace tarn::proxy {
 
-/// The names that a job on many objects is about, piece by piece, so that there may be millions: a
+/// The names that a job on many objects is about, part by part, so that there may be millions: a
 /// client's list, the names of its template, or those that the bucket has, from lists of it, which
 /// are complete while names move. Few names of a template are made and tried; for many it is
 /// cheaper to look which of them there are.

@@ -29,9 +29,9 @@ Task<Result<http::ClientStream>> begin_on(const Services& services, const cluste
 }
 
 /// Reads what is left, so that the connection can be used again.
-Task<void> drain(http::ClientStream& stream, std::span<std::byte> piece) {
+Task<void> drain(http::ClientStream& stream, std::span<std::byte> buffer) {
   while (true) {
-    const auto got = co_await stream.read_some(piece);
+    const auto got = co_await stream.read_some(buffer);
     if (!got || *got == 0) co_return;
   }
 }
@@ -45,20 +45,20 @@ Task<Status> follow_lines(const Services& services, const cluster::Node& target,
   CO_TRY(http::ClientStream stream, co_await begin_on(services, target, job));
   CO_TRY(const http::ClientResponse head, co_await stream.read_head());
   std::string text;
-  std::array<std::byte, 4096> piece{};
+  std::array<std::byte, 4096> buffer{};
   for (bool told = false;;) {
-    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    CO_TRY(const std::size_t got, co_await stream.read_some(buffer));
     if (got == 0 && head.status != 200)
       co_return fail(api::errc_of_answer(head.status, text), "{}", api::error_message_of(text));
     if (got == 0) co_return fail(Errc::unavailable, "it ended before its part was done");
-    text.append(reinterpret_cast<const char*>(piece.data()), got);
+    text.append(reinterpret_cast<const char*>(buffer.data()), got);
     if (text.size() > kTargetLinesLineBytesMax)
       co_return fail(Errc::internal, "an answer of more than {} bytes", kTargetLinesLineBytesMax);
     if (head.status != 200) continue;
     for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       CO_TRY(const bool last, take(text.substr(0, end)));
       text.erase(0, end + 1);
-      if (last) co_await drain(stream, piece);
+      if (last) co_await drain(stream, buffer);
       if (last) co_return Status();
     }
     if (told || !should_stop()) continue;

@@ -131,11 +131,11 @@ Task<Result<http::ClientStream>> TargetWorkPart::begin(const cluster::Node& node
 Task<Result<bool>> TargetWorkPart::not_begun(const cluster::Node& node, unsigned status,
                                              http::ClientStream& stream) {
   std::string text;
-  std::array<std::byte, 4096> piece{};
+  std::array<std::byte, 4096> buffer{};
   while (text.size() < kTargetWorkLineBytesMax) {
-    const auto got = co_await stream.read_some(piece);
+    const auto got = co_await stream.read_some(buffer);
     if (!got || *got == 0) break;
-    text.append(reinterpret_cast<const char*>(piece.data()), *got);
+    text.append(reinterpret_cast<const char*>(buffer.data()), *got);
   }
   const std::string why = api::error_message_of(text);
   const Errc code = api::errc_of_answer(status, text);
@@ -148,12 +148,12 @@ Task<Result<bool>> TargetWorkPart::not_begun(const cluster::Node& node, unsigned
 Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
                                               http::ClientStream& stream) {
   std::string text;
-  std::array<std::byte, 4096> piece{};
+  std::array<std::byte, 4096> buffer{};
   for (bool told = false;;) {
-    const auto got = co_await stream.read_some(piece);
+    const auto got = co_await stream.read_some(buffer);
     if (!got) co_return again(got.error().message);
     if (*got == 0) co_return again("it ended before its part was done");
-    text.append(reinterpret_cast<const char*>(piece.data()), *got);
+    text.append(reinterpret_cast<const char*>(buffer.data()), *got);
     if (text.size() > kTargetWorkLineBytesMax)
       co_return fail(Errc::internal, "target t[{}]: a line of more than {} bytes", target_,
                      kTargetWorkLineBytesMax);

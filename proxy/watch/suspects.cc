@@ -92,11 +92,11 @@ Task<Status> Suspects::listen(std::string id, std::string url) {
   if (head.status != 200)
     co_return fail(Errc::unavailable, "heartbeat answered with status {}", head.status);
   std::string line;
-  std::array<std::byte, 1024> piece{};
+  std::array<std::byte, 1024> buffer{};
   while (true) {
-    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    CO_TRY(const std::size_t got, co_await stream.read_some(buffer));
     if (got == 0) co_return Status();
-    line.append(reinterpret_cast<const char*>(piece.data()), got);
+    line.append(reinterpret_cast<const char*>(buffer.data()), got);
     for (auto end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
       const auto said = parse_heartbeat(std::string_view(line).substr(0, end));
       if (!said) co_return fail(Errc::corrupt, "a heartbeat that is no JSON with \"ready\"");

@@ -44,7 +44,7 @@ Task<Status> receive_slice(http::Exchange& exchange, const PieceWrite& write, Wr
 Task<Status> receive_whole(http::Exchange& exchange, WrittenPiece& into) {
   into.digests.emplace();
   const auto next = [&](std::span<std::byte> room) { return read_full(exchange, room); };
-  CO_TRY_OK(co_await write_pieces(into.piece->file(), *into.digests, next));
+  CO_TRY_OK(co_await write_chunks(into.piece->file(), *into.digests, next));
   into.bytes = into.digests->size();
   co_return Status();
 }

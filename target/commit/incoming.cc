@@ -63,10 +63,10 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
   io::DriveThreads::Pending<Status> writing;
-  const auto see = [&](std::span<const std::byte> piece) {
-    digests.update(piece);
-    announced.update(piece);
-    if (part != nullptr) part->update(piece);
+  const auto see = [&](std::span<const std::byte> chunk) {
+    digests.update(chunk);
+    announced.update(chunk);
+    if (part != nullptr) part->update(chunk);
   };
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
@@ -87,14 +87,14 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop, BodyChecksums* also) {
   ObjectBytes bytes(node, name, from);
-  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_chunks()
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
     CO_TRY(const std::size_t got, co_await bytes.next(into));
     if (also != nullptr) also->update(into.first(got));
     co_return got;
   };
-  co_return co_await write_pieces(file, digests, next);
+  co_return co_await write_chunks(file, digests, next);
 }
 
 Status check_write_allowed(const http::RequestHead& head, const Newest& newest,

@@ -23,7 +23,7 @@ class CodedWrite;
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim);
 
 /// Streams the body into `file` after what is there (`digests.size()`). While the drive writes one
-/// piece, the next is received. `announced` and, unless null, `part` see the bytes of this body
+/// chunk, the next is received. `announced` and, unless null, `part` see the bytes of this body
 /// only. `written`, unless null, hears how many bytes are in the file.
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr,

@@ -10,7 +10,7 @@
 namespace tarn::target {
 namespace {
 
-Task<Result<std::size_t>> next_digested(NextPiece& next, Digests& digests,
+Task<Result<std::size_t>> next_digested(NextChunk& next, Digests& digests,
                                         std::span<std::byte> into) {
   CO_TRY(const std::size_t got, co_await next(into));
   digests.update(into.first(got));
@@ -19,7 +19,7 @@ Task<Result<std::size_t>> next_digested(NextPiece& next, Digests& digests,
 
 }  // namespace
 
-Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {
+Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextChunk next) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
@@ -49,7 +49,7 @@ Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPie
   }
 }
 
-Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
+Task<Status> write_chunks(WorkFile& file, Digests& digests, NextChunk next) {
   const auto digested = [&](std::span<std::byte> into) {
     return next_digested(next, digests, into);
   };
@@ -62,7 +62,7 @@ Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
 Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests) {
   BlockReader blocks(from);
   const auto next = [&](std::span<std::byte> into) { return blocks.next(into); };
-  co_return co_await write_pieces(file, digests, next);
+  co_return co_await write_chunks(file, digests, next);
 }
 
 }  // namespace tarn::target

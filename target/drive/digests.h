@@ -18,11 +18,11 @@ class Digests {
     whole_.update(bytes);
     while (!bytes.empty()) {
       const std::size_t room = kBlockBytes - size_ % kBlockBytes;
-      const auto piece = bytes.first(std::min(room, bytes.size()));
+      const auto chunk = bytes.first(std::min(room, bytes.size()));
       if (size_ % kBlockBytes == 0) blocks_.push_back(0);
-      blocks_.back() = crc32c(piece, blocks_.back());
-      size_ += piece.size();
-      bytes = bytes.subspan(piece.size());
+      blocks_.back() = crc32c(chunk, blocks_.back());
+      size_ += chunk.size();
+      bytes = bytes.subspan(chunk.size());
     }
     TARN_CHECK(blocks_.size() == blocks_of(size_));
   }

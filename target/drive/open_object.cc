@@ -16,7 +16,7 @@ namespace tarn::target {
 namespace {
 
 /// Bytes that are read at once: stay in the processor's cache until their checksum has been taken.
-constexpr std::uint64_t kPieceBytes = PooledBuffer::kSmallBytes;
+constexpr std::uint64_t kChunkBytes = PooledBuffer::kSmallBytes;
 
 }  // namespace
 
@@ -153,11 +153,11 @@ Status OpenObject::read_and_check(std::uint64_t block, std::span<std::byte> into
 
 Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
   TARN_CHECK(bytes_of(block) <= into.size());
-  const auto piece = into.first(bytes_of(block));
-  const Status good = read_and_check(block, piece);
+  const auto chunk = into.first(bytes_of(block));
+  const Status good = read_and_check(block, chunk);
   verified_->note_read(block, good.has_value());
   if (!good) return fail(good.error());
-  return piece.size();
+  return chunk.size();
 }
 
 Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<std::byte> into) {
@@ -178,17 +178,17 @@ void OpenObject::will_need(std::uint64_t offset, std::uint64_t bytes) {
   drive_.files_->start_readahead(fd_.get(), offset, bytes);
 }
 
-/// Reads a block and shows it to `sink` piece by piece, with where each begins. The pages that it
+/// Reads a block and shows it to `sink` chunk by chunk, with where each begins. The pages that it
 /// came through stay: the event loop sends them.
 template <class Sink>
-Status OpenObject::read_pieces(std::uint64_t block, const Sink& sink) {
-  const PooledBuffer buffer(kPieceBytes);
+Status OpenObject::read_chunks(std::uint64_t block, const Sink& sink) {
+  const PooledBuffer buffer(kChunkBytes);
   const std::uint64_t start = block * kBlockBytes;
   const std::size_t bytes = bytes_of(block);
-  for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
-    const auto piece = buffer.span().first(std::min<std::size_t>(kPieceBytes, bytes - at));
-    TRY_OK(drive_.read_file(fd_.get(), record_.file, piece, start + at));
-    TRY_OK(sink(start + at, piece));
+  for (std::size_t at = 0; at < bytes; at += kChunkBytes) {
+    const auto chunk = buffer.span().first(std::min<std::size_t>(kChunkBytes, bytes - at));
+    TRY_OK(drive_.read_file(fd_.get(), record_.file, chunk, start + at));
+    TRY_OK(sink(start + at, chunk));
   }
   return {};
 }
@@ -201,16 +201,16 @@ Status OpenObject::verify_block(std::uint64_t block) {
 
 Status OpenObject::compare_block(std::uint64_t block) {
   if (slice_) {
-    // Pieces begin and end with blocks of the slice, which are powers of two and smaller.
-    TRY_OK(read_pieces(block, [this](std::uint64_t offset, std::span<const std::byte> piece) {
-      return check_slice(offset, piece);
+    // Chunks begin and end with blocks of the slice, which are powers of two and smaller.
+    TRY_OK(read_chunks(block, [this](std::uint64_t offset, std::span<const std::byte> chunk) {
+      return check_slice(offset, chunk);
     }));
     note_verified(block);
     return {};
   }
   std::uint32_t crc = 0;
-  TRY_OK(read_pieces(block, [&](std::uint64_t, std::span<const std::byte> piece) {
-    crc = crc32c(piece, crc);
+  TRY_OK(read_chunks(block, [&](std::uint64_t, std::span<const std::byte> chunk) {
+    crc = crc32c(chunk, crc);
     return Status();
   }));
   return check_block(block, crc);
@@ -222,9 +222,9 @@ Status OpenObject::adopt_block(std::uint64_t block) {
     checksums_.reserve(blocks_of(file_bytes_));  // read_block() may look at it meanwhile
   }
   std::uint32_t crc = 0;
-  TRY_OK(read_pieces(block, [&](std::uint64_t, std::span<const std::byte> piece) {
-    crc = crc32c(piece, crc);
-    adopted_->update(piece);
+  TRY_OK(read_chunks(block, [&](std::uint64_t, std::span<const std::byte> chunk) {
+    crc = crc32c(chunk, crc);
+    adopted_->update(chunk);
     return Status();
   }));
   checksums_.push_back(crc);

@@ -137,7 +137,7 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
  private:
   [[nodiscard]] std::size_t bytes_of(std::uint64_t block) const;
   template <class Sink>
-  Status read_pieces(std::uint64_t block, const Sink& sink);
+  Status read_chunks(std::uint64_t block, const Sink& sink);
   Status read_anew_now(std::uint64_t first, std::uint64_t count);
   Status compare_block(std::uint64_t block);
   Status read_and_check(std::uint64_t block, std::span<std::byte> into);

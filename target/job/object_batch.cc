@@ -253,7 +253,7 @@ Task<Status> BatchRun::check_absent(const std::string& name) {
   co_return fail(Errc::object_not_found, "{} is there", other.object.display());
 }
 
-/// Error texts may have pieces of anything.
+/// Error texts may have parts of anything.
 std::string BatchRun::line() const {
   return json(progress_).dump(-1, ' ', false, json::error_handler_t::replace);
 }

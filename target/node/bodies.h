@@ -14,7 +14,7 @@ namespace tarn::target {
 /// unavailable when bodies under way hold as much memory as they may.
 Status check_memory();
 
-/// Reads from the body until `into` is full or the body ends, and shows `see` each piece while it
+/// Reads from the body until `into` is full or the body ends, and shows `see` each chunk while it
 /// is hot. Returns how many bytes.
 template <class See>
 Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into,
@@ -29,7 +29,7 @@ Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byt
   co_return have;
 }
 
-/// The same without a look at the pieces.
+/// The same without a look at the chunks.
 inline Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into) {
   co_return co_await read_full(exchange, into, [](std::span<const std::byte>) {});
 }

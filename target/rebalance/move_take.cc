@@ -104,7 +104,7 @@ Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& re
                             WorkFile& file, Digests& digests) {
   CO_TRY_OK(check_memory());
   std::uint64_t left = record.file_bytes();
-  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_chunks()
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (left == 0) co_return std::size_t{0};
     std::array<char, 4> checksum{};
@@ -116,7 +116,7 @@ Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& re
     left -= block.size();
     co_return block.size();
   };
-  CO_TRY_OK(co_await write_pieces(file, digests, next));
+  CO_TRY_OK(co_await write_chunks(file, digests, next));
   TARN_CHECK(left == 0 && digests.size() == record.file_bytes());
   if (!record.coding && digests.xxh64() != record.xxh64)
     co_return fail(Errc::checksum_mismatch, "the copy does not match the object's checksum");

@@ -48,14 +48,14 @@ Task<Result<bool>> copy_piece(Drive& from, const PieceKey& key, WorkFile& to, co
   Digests digests;
   {
     BlockReader blocks(*piece, TurnFor::background);
-    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_chunks()
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
       const std::uint64_t left = piece->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace.pass(std::min(kBlockBytes, left)));
       CO_FAIL_POINT("move.block");
       co_return co_await blocks.next(into);
     };
-    CO_TRY_OK(co_await write_pieces(to, digests, next));
+    CO_TRY_OK(co_await write_chunks(to, digests, next));
   }
   if (key.index != io::kWhole) {
     CO_TRY(order.label, co_await from.piece_label(key));

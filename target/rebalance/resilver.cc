@@ -118,14 +118,14 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
   file->write_in_background();
   {
     BlockReader blocks(*object, TurnFor::background);
-    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_pieces()
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_chunks()
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
       const std::uint64_t left = object->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace_.pass(std::min(kBlockBytes, left)));
       CO_FAIL_POINT("move.block");
       co_return co_await blocks.next(into);
     };
-    CO_TRY_OK(co_await write_pieces(*file, digests, next));
+    CO_TRY_OK(co_await write_chunks(*file, digests, next));
   }
   if (!object->record().coding && digests.xxh64() != object->record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to drive {} does not match its checksum",

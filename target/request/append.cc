@@ -99,9 +99,9 @@ Task<Status> check_whole(Append& append, BodyChecksums& announced) {
     const PooledBuffer buffer(PooledBuffer::kBlockBytes);
     const std::uint64_t size = append.digests.size();
     for (std::uint64_t at = 0; at < size; at += kBlockBytes) {
-      const auto piece = buffer.span().first(std::min(kBlockBytes, size - at));
-      CO_TRY_OK(co_await append.file->drive().read_back(*append.file, piece, at));
-      announced.update(piece);
+      const auto chunk = buffer.span().first(std::min(kBlockBytes, size - at));
+      CO_TRY_OK(co_await append.file->drive().read_back(*append.file, chunk, at));
+      announced.update(chunk);
     }
   }
   co_return announced.check(append.digests.xxh64());

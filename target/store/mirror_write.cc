@@ -90,12 +90,12 @@ Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
   for (std::size_t block = 0; block < sums.size(); ++block) {
     const std::uint64_t at = block * kBlockBytes;
     TARN_CHECK(at < record.file_bytes());  // there are as many checksums as blocks
-    const auto piece = buffer.span().first(std::min(kBlockBytes, record.file_bytes() - at));
-    CO_TRY_OK(co_await from.drive().read_back(from, piece, at));
-    if (crc32c(piece) != sums[block])
+    const auto chunk = buffer.span().first(std::min(kBlockBytes, record.file_bytes() - at));
+    CO_TRY_OK(co_await from.drive().read_back(from, chunk, at));
+    if (crc32c(chunk) != sums[block])
       co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
                      from.drive().path());
-    auto writing = to.write(*file, piece, at);
+    auto writing = to.write(*file, chunk, at);
     CO_TRY_OK(co_await writing.get());
     CO_TRY_OK(co_await to.room(*file));
   }

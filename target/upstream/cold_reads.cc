@@ -61,11 +61,11 @@ Task<Status> send_behind(http::Exchange& exchange, Fill& fill, FollowedFile& fil
   while (at < end) {
     CO_TRY(const std::uint64_t released, co_await fill.wait_beyond(at));
     const std::uint64_t upto = std::min(released, end);
-    const auto piece =
+    const auto chunk =
         buffer.span().first(std::min<std::uint64_t>(upto - at, buffer.span().size()));
-    CO_TRY_OK(co_await file.read(piece, at));
-    CO_TRY_OK(co_await exchange.write(piece));
-    at += piece.size();
+    CO_TRY_OK(co_await file.read(chunk, at));
+    CO_TRY_OK(co_await exchange.write(chunk));
+    at += chunk.size();
   }
   co_return co_await exchange.finish();
 }

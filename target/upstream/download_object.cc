@@ -61,7 +61,7 @@ api::CustomMetadata metadata_of_link(const UpstreamObject& object, const std::st
 
 /// Bytes to read at a time, at most `most`, so that no wait is much longer than a quarter of a
 /// second.
-std::size_t piece_at(std::uint64_t rate, std::size_t most) {
+std::size_t chunk_at(std::uint64_t rate, std::size_t most) {
   if (rate == RateLimiter::kUnlimited) return most;
   return static_cast<std::size_t>(
       std::clamp<std::uint64_t>(rate / 4, std::min<std::uint64_t>(most, 256), most));
@@ -267,7 +267,7 @@ Task<Result<LinkDownload::Opened>> LinkDownload::open_changed(const io::ObjectRe
 
 /// Bytes of the body, not faster than the limit allows.
 Task<Result<std::size_t>> LinkDownload::read(UpstreamBody& body, std::span<std::byte> into) {
-  auto got = co_await body.read_some(into.first(piece_at(rules_.rate.get(), into.size())));
+  auto got = co_await body.read_some(into.first(chunk_at(rules_.rate.get(), into.size())));
   if (!got) {
     refused_ = Refused{got.error(), got.error().code != Errc::cancelled};
     co_return got;
@@ -297,7 +297,7 @@ Task<Status> LinkDownload::write(UpstreamBody& body, WorkFile& file, Digests& di
   // No drive may be writing from a buffer that goes.
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto next = [&](std::span<std::byte> into) { return fill(body, into, sums); };
-  co_return co_await write_pieces(file, digests, next);
+  co_return co_await write_chunks(file, digests, next);
 }
 
 Task<Status> LinkDownload::receive(UpstreamBody& body, WorkFile& file, Digests& digests,

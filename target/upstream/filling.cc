@@ -22,7 +22,7 @@ namespace {
 
 /// So much goes to readers as it comes; after it, in whole buffers.
 constexpr std::uint64_t kEagerBytes = 1U << 20U;
-constexpr std::size_t kEagerPieceBytes = 64U << 10U;
+constexpr std::size_t kEagerChunkBytes = 64U << 10U;
 
 /// State of the name in the cluster when a fill begins.
 struct Noted {
@@ -68,7 +68,7 @@ Status check_not_stopped(const asio::cancellation_state& state) {
   return fail(Errc::cancelled, "this target is stopping; try again");
 }
 
-/// Brings the body into `file`, and tells the fill of each piece that is there.
+/// Brings the body into `file`, and tells the fill of each chunk that is there.
 Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
                      Fill& fill) {
   // No drive may be writing from a buffer that goes.
@@ -79,7 +79,7 @@ Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyC
   std::uint64_t sent = 0;  // bytes that are written or being written
   for (std::size_t turn = 0;; turn ^= 1U) {
     auto buffer = buffers[turn].span();
-    if (sent < kEagerBytes) buffer = buffer.first(kEagerPieceBytes);
+    if (sent < kEagerBytes) buffer = buffer.first(kEagerChunkBytes);
     std::size_t have = 0;
     Status result = check_not_stopped(co_await asio::this_coro::cancellation_state);
     while (result && have < buffer.size()) {

@@ -124,7 +124,7 @@ Task<Status> InventoryRun::make() {
   order_.info.targets = state->map.placeable_targets().size();
   Digests digests;
   const auto bytes = [this](std::span<std::byte> room) { return next(room); };
-  CO_TRY_OK(co_await write_pieces(*file, digests, bytes));
+  CO_TRY_OK(co_await write_chunks(*file, digests, bytes));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   CO_TRY_OK(co_await commit_file(node_, wanted, write, new_bytes(*file, digests), {}, nullptr));
   co_return check_lease_before_reply(write);

@@ -28,11 +28,11 @@ Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::
   EVP_DigestInit_ex(digest.get(), EVP_md5(), nullptr);
   const PooledBuffer buffer(PooledBuffer::kSmallBytes);
   for (std::uint64_t at = 0; at < length;) {
-    const auto piece =
+    const auto chunk =
         buffer.span().first(std::min<std::uint64_t>(length - at, buffer.span().size()));
-    CO_TRY_OK(co_await file.read(piece, offset + at));
-    EVP_DigestUpdate(digest.get(), piece.data(), piece.size());
-    at += piece.size();
+    CO_TRY_OK(co_await file.read(chunk, offset + at));
+    EVP_DigestUpdate(digest.get(), chunk.data(), chunk.size());
+    at += chunk.size();
   }
   std::string out(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;

@@ -37,13 +37,13 @@ Task<void> pause_before_try(unsigned attempt) {
 /// The rest of a body, as far as it is of use.
 Task<Result<std::string>> read_rest(http::ClientStream& stream, std::size_t bytes_max) {
   std::string out;
-  std::array<std::byte, 16U << 10U> piece{};
+  std::array<std::byte, 16U << 10U> buffer{};
   while (true) {
-    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    CO_TRY(const std::size_t got, co_await stream.read_some(buffer));
     if (got == 0) co_return out;
     if (out.size() + got > bytes_max)
       co_return fail(Errc::bad_upstream, "an answer of more than {} bytes", bytes_max);
-    out.append(reinterpret_cast<const char*>(piece.data()), got);
+    out.append(reinterpret_cast<const char*>(buffer.data()), got);
   }
 }
 
@@ -129,15 +129,15 @@ Task<Result<http::ClientResponse>> Upstream::try_change(
   for (std::uint64_t at = 0; sent && part.file != nullptr && at < part.length;) {
     if (std::chrono::steady_clock::now() > until)
       co_return fail(Errc::timeout, "only {} of {} bytes could be sent in time", at, part.length);
-    const auto piece =
+    const auto chunk =
         buffer.span().first(std::min<std::uint64_t>(part.length - at, buffer.span().size()));
-    CO_TRY_OK(co_await part.file->read(piece, part.offset + at));
-    sent = co_await stream.write(piece);
-    at += piece.size();
-    counts_.sent_bytes += piece.size();
+    CO_TRY_OK(co_await part.file->read(chunk, part.offset + at));
+    sent = co_await stream.write(chunk);
+    at += chunk.size();
+    counts_.sent_bytes += chunk.size();
     if (server.rate.bytes_per_second > 0)
       CO_TRY_OK(co_await limits_.pass(server.name, server.rate, RateLimits::Direction::sent,
-                                      piece.size()));
+                                      chunk.size()));
   }
   if (sent) sent = co_await stream.finish();
   // A server that refuses may answer before it has taken the whole body.

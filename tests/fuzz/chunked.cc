@@ -1,5 +1,5 @@
-// Chunked bodies: any input in any pieces decodes to the same bytes or to an error; never more
-// bytes out than in.
+// Chunked bodies: any input in any steps decodes to the same bytes or to an error; never more bytes
+// out than in.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ struct Outcome {
   std::string body;
 };
 
-Outcome decode(std::string_view input, std::size_t piece, std::size_t room_bytes) {
+Outcome decode(std::string_view input, std::size_t step, std::size_t room_bytes) {
   static const http::Limits limits;
   constexpr std::string_view kHead =
       "PUT /b/o HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -44,7 +44,7 @@ Outcome decode(std::string_view input, std::size_t piece, std::size_t room_bytes
     if (got->bytes > 0) continue;
     if (input.empty()) return outcome;
     const auto room = parser.prepare();
-    const std::size_t count = std::min({piece, room.size(), input.size()});
+    const std::size_t count = std::min({step, room.size(), input.size()});
     std::memcpy(room.data(), input.data(), count);
     parser.commit(count);
     input.remove_prefix(count);
@@ -56,9 +56,9 @@ Outcome decode(std::string_view input, std::size_t piece, std::size_t room_bytes
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const Outcome whole = decode(input, size + 1, 64UL * 1024);
-  const Outcome pieces = decode(input, 1, 7);
-  if (whole.done != pieces.done) std::abort();
-  if (whole.done && whole.body != pieces.body) std::abort();
+  const Outcome stepped = decode(input, 1, 7);
+  if (whole.done != stepped.done) std::abort();
+  if (whole.done && whole.body != stepped.body) std::abort();
   if (whole.body.size() > size) std::abort();
   return 0;
 }

@@ -1,5 +1,5 @@
-// Request heads: whatever arrives, in whatever pieces, the parser says the same, and what it
-// accepts has exactly one framing.
+// Request heads: whatever arrives, in whatever steps, the parser says the same, and what it accepts
+// has exactly one framing.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ struct Verdict {
   std::size_t left = 0;
 };
 
-Verdict parse(std::string_view input, std::size_t piece) {
+Verdict parse(std::string_view input, std::size_t step) {
   static const http::Limits limits;
   http::RequestParser parser(limits);
   Verdict verdict;
@@ -35,7 +35,7 @@ Verdict parse(std::string_view input, std::size_t piece) {
       return verdict;
     }
     const auto room = parser.prepare();
-    const std::size_t count = std::min({piece, room.size(), input.size()});
+    const std::size_t count = std::min({step, room.size(), input.size()});
     std::memcpy(room.data(), input.data(), count);
     parser.commit(count);
     input.remove_prefix(count);
@@ -51,11 +51,11 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const Verdict whole = parse(input, size + 1);
-  const Verdict pieces = parse(input, 1);
-  require(whole.complete == pieces.complete);
+  const Verdict stepped = parse(input, 1);
+  require(whole.complete == stepped.complete);
   if (whole.complete) {
-    require(whole.left == pieces.left);
-    require(whole.head.target == pieces.head.target);
+    require(whole.left == stepped.left);
+    require(whole.head.target == stepped.head.target);
     require(!(whole.head.chunked && whole.head.content_length));
     require(whole.head.fields.size() <= http::Limits().fields_max);
     static_cast<void>(api::parse_target(whole.head.target));

@@ -46,7 +46,7 @@ std::string file(const std::string& name, const std::string& data, char type = '
 
 std::string end_marker() { return ShardPlan::end_marker(); }
 
-/// Gives out a string in pieces of odd sizes.
+/// Gives out a string in chunks of odd sizes.
 TarReader reader_of(std::string stream) {
   auto left = std::make_shared<std::string>(std::move(stream));
   auto step = std::make_shared<std::size_t>(1);
@@ -69,7 +69,7 @@ struct Read {
 Read read_all(const std::string& stream) {
   Read out;
   TarReader reader = reader_of(stream);
-  std::string piece(1000, '\0');
+  std::string buffer(1000, '\0');
   while (true) {
     const auto member = reader.next();
     out.globals = reader.globals();
@@ -81,13 +81,13 @@ Read read_all(const std::string& stream) {
     out.bytes += (*member)->head;
     out.members.push_back(**member);
     while (true) {
-      const auto got = reader.read_data(std::as_writable_bytes(std::span(piece)));
+      const auto got = reader.read_data(std::as_writable_bytes(std::span(buffer)));
       if (!got) {
         out.error = got.error().message;
         return out;
       }
       if (*got == 0) break;
-      out.bytes.append(piece, 0, *got);
+      out.bytes.append(buffer, 0, *got);
     }
   }
 }
@@ -105,7 +105,7 @@ std::vector<std::string> cut(const std::string& stream, CutLimits limits,
   ShardCutter cutter(limits);
   TarReader reader = reader_of(stream);
   std::string spooled;
-  std::string piece(1000, '\0');
+  std::string buffer(1000, '\0');
   std::vector<std::string> shards;
   const auto take = [&] {
     while (const auto plan = cutter.take()) {
@@ -124,8 +124,8 @@ std::vector<std::string> cut(const std::string& stream, CutLimits limits,
     if (!*member) break;
     const std::uint64_t from = spooled.size();
     spooled += (*member)->head;
-    while (const auto got = reader.read_data(std::as_writable_bytes(std::span(piece))).value())
-      spooled.append(piece, 0, got);
+    while (const auto got = reader.read_data(std::as_writable_bytes(std::span(buffer))).value())
+      spooled.append(buffer, 0, got);
     const Status added = cutter.add(**member, {from, spooled.size() - from}, reader.globals());
     if (!added) {
       REQUIRE(error != nullptr);
@@ -331,9 +331,9 @@ TEST_CASE("spool: a shard's body is read as often as it takes, then its room is 
                              end_marker();
   for (int i = 0; i < 2; ++i) {
     std::string came;
-    std::string piece(9, '\0');
-    while (const auto got = body.read(std::as_writable_bytes(std::span(piece))).value())
-      came.append(piece, 0, got);
+    std::string buffer(9, '\0');
+    while (const auto got = body.read(std::as_writable_bytes(std::span(buffer))).value())
+      came.append(buffer, 0, got);
     CHECK(came == wanted);
     CHECK(body.rewind());
   }

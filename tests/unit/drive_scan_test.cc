@@ -17,8 +17,8 @@ using namespace tarn::target::testing;
 /// The bytes that an export would write.
 Result<std::string> bytes_of(const cli::FoundFile& file) {
   std::string out;
-  TRY_OK(cli::read_slices(file, [&](std::span<const std::byte> piece) -> Status {
-    out.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  TRY_OK(cli::read_slices(file, [&](std::span<const std::byte> chunk) -> Status {
+    out.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
     return {};
   }));
   return out;

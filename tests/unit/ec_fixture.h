@@ -67,9 +67,9 @@ inline std::vector<std::size_t> telling_sizes(const Geometry& geometry) {
   return sizes;
 }
 
-/// The blocks of each slice, one after the other, of an object that comes in pieces of `piece`.
+/// The blocks of each slice, one after the other, of an object that comes in chunks of `chunk`.
 inline std::vector<std::string> encode_object(const Geometry& geometry, std::string_view object,
-                                              std::size_t piece = 100'000, SetId set = kSet) {
+                                              std::size_t chunk = 100'000, SetId set = kSet) {
   auto encoder = Encoder::of(geometry, set, false);
   REQUIRE(encoder.has_value());
   std::vector<std::string> slices(geometry.pieces());
@@ -77,7 +77,7 @@ inline std::vector<std::string> encode_object(const Geometry& geometry, std::str
     for (std::size_t i = 0; i < slices.size(); ++i) append(slices[i], stripe.block(i));
   };
   while (!object.empty()) {
-    const std::size_t taken = encoder->write(bytes_of(object.substr(0, piece)));
+    const std::size_t taken = encoder->write(bytes_of(object.substr(0, chunk)));
     object.remove_prefix(taken);
     if (encoder->ready()) keep(encoder->take());
   }

@@ -162,13 +162,13 @@ TEST_CASE("slices: a range needs only the slices that hold it", "[ec]") {
   CHECK(decoder.done());
 }
 
-TEST_CASE("slices: pieces of any size give the same slices, size and checksum", "[ec]") {
+TEST_CASE("slices: chunks of any size give the same slices, size and checksum", "[ec]") {
   const Geometry geometry{3, 2, 1024};
   const std::string object = random_text(3 * geometry.stripe_bytes() + 1234, 11);
   const auto slices = encode_object(geometry, object, object.size());
-  for (const std::size_t piece : {1U, 7U, 992U, 993U, 5000U}) {
-    INFO("pieces of " << piece);
-    CHECK((encode_object(geometry, object, piece) == slices));
+  for (const std::size_t chunk : {1U, 7U, 992U, 993U, 5000U}) {
+    INFO("chunks of " << chunk);
+    CHECK((encode_object(geometry, object, chunk) == slices));
   }
   auto encoder = Encoder::of(geometry, kSet);
   REQUIRE(encoder.has_value());
@@ -296,11 +296,11 @@ TEST_CASE("slices: an object under way holds one stripe, and a reader the missin
   auto encoder = Encoder::of(geometry, kSet);
   REQUIRE(encoder.has_value());
   CHECK(PooledBuffer::bytes_in_use() == before);
-  const std::string piece = random_text(200'000, 29);
+  const std::string chunk = random_text(200'000, 29);
   std::size_t most = 0;
   for (int i = 0; i < 50; ++i) {
-    for (std::size_t at = 0; at < piece.size();) {
-      at += encoder->write(bytes_of(piece).subspan(at));
+    for (std::size_t at = 0; at < chunk.size();) {
+      at += encoder->write(bytes_of(chunk).subspan(at));
       most = std::max(most, PooledBuffer::bytes_in_use() - before);
       if (encoder->ready()) static_cast<void>(encoder->take());
     }

@@ -54,14 +54,14 @@ Errc code_of(const Result<T>& result) {
   return result.error().code;
 }
 
-Task<Result<std::string>> read_rest(ClientStream& stream, std::size_t piece_bytes) {
+Task<Result<std::string>> read_rest(ClientStream& stream, std::size_t buffer_bytes) {
   std::string out;
-  std::string piece(piece_bytes, '\0');
+  std::string buffer(buffer_bytes, '\0');
   while (true) {
     CO_TRY(const std::size_t got,
-           co_await stream.read_some(std::as_writable_bytes(std::span(piece))));
+           co_await stream.read_some(std::as_writable_bytes(std::span(buffer))));
     if (got == 0) co_return out;
-    out.append(piece, 0, got);
+    out.append(buffer, 0, got);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("methods without a body announce none, PUT and POST a length of 0", "[
   CHECK(put.find("\r\nContent-Length: 0\r\n") != std::string::npos);
 }
 
-TEST_CASE("chunked answers are read whatever their pieces", "[http][client]") {
+TEST_CASE("chunked answers are read whatever their chunks", "[http][client]") {
   const auto serve = [](RawPeer& peer) {
     peer.read_head();
     for (const char c : std::string_view("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -498,9 +498,9 @@ TEST_CASE("an answer that comes before the body's end can be read", "[http][clie
   const auto put = [&]() -> Task<Result<std::string>> {
     CO_TRY(ClientStream stream,
            co_await client.open(url_of(server), request(Method::put), 1U << 30U));
-    const std::string piece(1U << 20U, 'x');
+    const std::string buffer(1U << 20U, 'x');
     Status written;
-    for (int i = 0; i < 1024 && written; ++i) written = co_await write_text(stream, piece);
+    for (int i = 0; i < 1024 && written; ++i) written = co_await write_text(stream, buffer);
     if (written) co_return fail(Errc::internal, "1 GiB went nowhere");
     if (!stream.answer_ready()) co_return fail(Errc::internal, "no answer is ready");
     CO_TRY(const ClientResponse answer, co_await stream.read_head());
@@ -527,8 +527,8 @@ TEST_CASE("a stream given up in the middle closes its connection", "[http][clien
     CO_TRY(ClientStream stream,
            co_await client.open(url_of(server), request(Method::get), std::nullopt));
     CO_TRY(const ClientResponse answer, co_await stream.read_head());
-    std::byte piece[2];
-    const auto got = co_await stream.read_some(piece);
+    std::byte buffer[2];
+    const auto got = co_await stream.read_some(buffer);
     co_return got;
   };
   CHECK(run(get()).value() == 2);
@@ -545,12 +545,12 @@ TEST_CASE("client and server agree on long bodies both ways", "[http][client][se
   options.node = "t[test]";
   options.handler = [](Exchange& exchange) -> Task<Status> {
     std::string body;
-    std::string piece(100'000, '\0');
+    std::string buffer(100'000, '\0');
     while (true) {
       CO_TRY(const std::size_t got,
-             co_await exchange.read_some(std::as_writable_bytes(std::span(piece))));
+             co_await exchange.read_some(std::as_writable_bytes(std::span(buffer))));
       if (got == 0) break;
-      body.append(piece, 0, got);
+      body.append(buffer, 0, got);
     }
     const bool chunked = exchange.head().chunked;
     const auto length = chunked ? std::nullopt : std::optional<std::uint64_t>(body.size());

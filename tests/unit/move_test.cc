@@ -108,7 +108,7 @@ TEST_CASE("move: a rate is kept, and another one counts at once", "[move]") {
   }
   CHECK(passed >= 9'900);
   CHECK(passed <= 10'400);  // a quarter of a second was saved up
-  // One piece may be as large as it likes: those after it wait.
+  // One request may be as large as it likes: those after it wait.
   now += 1s;
   CHECK(limiter.take(5'000, now) == 0ns);
   const auto wait = limiter.take(100, now);

@@ -55,10 +55,10 @@ class RawPeer {
   bool receive_more() {
     pollfd wait{fd_.get(), POLLIN, 0};
     if (::poll(&wait, 1, 5'000) <= 0) return false;
-    char piece[4096];
-    const ssize_t got = ::recv(fd_.get(), piece, sizeof piece, 0);
+    char buffer[4096];
+    const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
     if (got <= 0) return false;
-    received_.append(piece, static_cast<std::size_t>(got));
+    received_.append(buffer, static_cast<std::size_t>(got));
     return true;
   }
 

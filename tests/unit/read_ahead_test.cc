@@ -55,10 +55,10 @@ Task<Reading> read(Fixture& f, std::string name, std::uint64_t begin, std::uint6
     }
     REQUIRE(*ready > at);
     const std::uint64_t upto = std::min(*ready, end);
-    std::string piece(upto - at, '\0');
-    REQUIRE(::pread((*object)->fd(), piece.data(), piece.size(), static_cast<off_t>(at)) ==
-            static_cast<ssize_t>(piece.size()));
-    reading.bytes += piece;
+    std::string buffer(upto - at, '\0');
+    REQUIRE(::pread((*object)->fd(), buffer.data(), buffer.size(), static_cast<off_t>(at)) ==
+            static_cast<ssize_t>(buffer.size()));
+    reading.bytes += buffer;
     at = upto;
     ahead->passed(at);
   }

@@ -9,14 +9,14 @@ namespace request_parser_test {
 using namespace tarn;
 using http::RequestParser;
 
-/// Feeds `input` in pieces of `piece` bytes until the head is complete.
+/// Feeds `input` in steps of `step` bytes until the head is complete.
 Result<bool> feed_head(RequestParser& parser, http::RequestHead& head, std::string_view input,
-                       std::size_t piece) {
+                       std::size_t step) {
   while (true) {
     const auto done = parser.read_head(head);
     if (!done || *done || input.empty()) return done;
     const auto room = parser.prepare();
-    const std::size_t count = std::min({piece, room.size(), input.size()});
+    const std::size_t count = std::min({step, room.size(), input.size()});
     std::memcpy(room.data(), input.data(), count);
     parser.commit(count);
     input.remove_prefix(count);
@@ -38,11 +38,11 @@ TEST_CASE("parser: a head is the same however it is cut", "[http][parser]") {
       "\r\nPUT /b/o?x=1 HTTP/1.1\r\nHost: h:1\r\nContent-Length: 3\r\n"
       "Expect: 100-continue\r\n\r\nabc";
   const http::Limits limits;
-  for (std::size_t piece = 1; piece <= request.size(); ++piece) {
+  for (std::size_t step = 1; step <= request.size(); ++step) {
     RequestParser parser(limits);
     http::RequestHead head;
-    const auto done = feed_head(parser, head, request, piece);
-    INFO("piece " << piece);
+    const auto done = feed_head(parser, head, request, step);
+    INFO("step " << step);
     REQUIRE(done);
     REQUIRE(*done);
     CHECK(head.method == http::Method::put);
@@ -78,12 +78,12 @@ TEST_CASE("parser: limits of a head have their own errors", "[http][parser]") {
         Errc::header_too_large);
   // Also when the end of the head never comes, and the request line has been taken long ago.
   const std::string endless = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(60'000, 'x');
-  for (const std::size_t piece : {100U, 5'000U, 16'384U}) {
+  for (const std::size_t step : {100U, 5'000U, 16'384U}) {
     const http::Limits limits;
     RequestParser parser(limits);
     http::RequestHead head;
-    const auto done = feed_head(parser, head, endless, piece);
-    INFO("piece " << piece);
+    const auto done = feed_head(parser, head, endless, step);
+    INFO("step " << step);
     REQUIRE_FALSE(done.has_value());
     CHECK(done.error().code == Errc::header_too_large);
   }

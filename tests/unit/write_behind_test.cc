@@ -11,16 +11,16 @@ using namespace tarn;
 using namespace tarn::target;
 using namespace tarn::target::testing;
 
-constexpr std::size_t kPiece = 256U << 10U;
+constexpr std::size_t kBuffer = 256U << 10U;
 constexpr std::uint64_t kMiB = 1U << 20U;
 
-/// An upload as PUT does it: piece by piece, the next one when there is room.
+/// An upload as PUT does it: buffer by buffer, the next one when there is room.
 Task<Status> upload(Fixture& f, std::string name, std::string content) {
   CO_TRY(auto file, co_await f.drive->create(content.size(), true));
   const auto bytes = std::as_bytes(std::span(content));
-  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
-    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
-    CO_TRY_OK(co_await f.drive->write(*file, piece, at).get());
+  for (std::size_t at = 0; at < bytes.size(); at += kBuffer) {
+    const auto buffer = bytes.subspan(at, std::min(kBuffer, bytes.size() - at));
+    CO_TRY_OK(co_await f.drive->write(*file, buffer, at).get());
     CO_TRY_OK(co_await f.drive->room(*file));
   }
   io::ObjectAttribute attribute;
@@ -62,7 +62,7 @@ TEST_CASE("write behind: an upload comes to a rotational drive in long runs, eac
     at += bytes;
     const bool last = at >= content.size() - kMiB;
     CHECK((last || bytes >= 8 * kMiB));
-    CHECK(bytes <= 32 * kMiB + kPiece);
+    CHECK(bytes <= 32 * kMiB + kBuffer);
   }
   CHECK(at >= content.size() - kMiB);  // the rest is the sync's
   CHECK(**f.get("big") == content);
@@ -85,7 +85,7 @@ TEST_CASE("write behind: a window waits for its turn, and the upload for the win
   CHECK(f.windows.empty());
   CHECK(f.drive->turns().waiting() == 1);
   CHECK(f.drive->turns().clients_wait());
-  CHECK(written() <= 33 * kMiB + kPiece);
+  CHECK(written() <= 33 * kMiB + kBuffer);
   f.drive->turns().done();
   CHECK(putting.get());
 }
@@ -97,8 +97,8 @@ TEST_CASE("write behind: what is written in the background keeps no client waiti
   const auto fill = [](Fixture& its) -> Task<Result<std::unique_ptr<WorkFile>>> {
     CO_TRY(auto file, co_await its.drive->create(std::nullopt, true));
     file->write_in_background();
-    const std::string piece(20 * kMiB, 'x');
-    CO_TRY_OK(co_await its.drive->write(*file, std::as_bytes(std::span(piece)), 0).get());
+    const std::string buffer(20 * kMiB, 'x');
+    CO_TRY_OK(co_await its.drive->write(*file, std::as_bytes(std::span(buffer)), 0).get());
     co_return file;
   };
   const auto file = wait_for(fill(f));
@@ -131,8 +131,8 @@ TEST_CASE("write behind: an upload that goes away in the middle leaves nothing a
   Rotational f;
   const auto give_up = [](Fixture& its) -> Task<Status> {
     CO_TRY(auto file, co_await its.drive->create(std::nullopt, true));
-    const std::string piece(20 * kMiB, 'x');
-    const auto bytes = std::as_bytes(std::span(piece));
+    const std::string buffer(20 * kMiB, 'x');
+    const auto bytes = std::as_bytes(std::span(buffer));
     co_return co_await its.drive->write(*file, bytes, 0).get();
   };
   REQUIRE(wait_for(give_up(f)));

@@ -61,9 +61,9 @@ std::vector<Machine> any_machines(std::mt19937_64& random, std::size_t zones) {
   return out;
 }
 
-std::vector<std::string> homes_of(const NodeSet& set, std::uint64_t digest, std::size_t pieces) {
+std::vector<std::string> homes_of(const NodeSet& set, std::uint64_t digest, std::size_t count) {
   std::vector<std::string> out;
-  for (const Home& home : set.homes(digest, pieces)) out.push_back(set.id(home.node));
+  for (const Home& home : set.homes(digest, count)) out.push_back(set.id(home.node));
   return out;
 }
 
@@ -108,14 +108,14 @@ TEST_CASE("zones: one zone for all places as none does", "[zones]") {
     const NodeSet with = set_from(machines);
     const NodeSet without = set_from(machines, false);
     const auto digest = random();
-    for (std::size_t pieces = 0; pieces < 20; ++pieces)
-      REQUIRE(with.homes(digest, pieces) == without.homes(digest, pieces));
+    for (std::size_t count = 0; count < 20; ++count)
+      REQUIRE(with.homes(digest, count) == without.homes(digest, count));
     REQUIRE(zones_ids_of(plan_slices(with, needs_of(digest, 6, zones_all_take))) ==
             zones_ids_of(plan_slices(without, needs_of(digest, 6, zones_all_take))));
   }
 }
 
-TEST_CASE("zones: pieces are spread evenly, and the owner is the one that it was", "[zones]") {
+TEST_CASE("zones: copies are spread evenly, and the owner is the one that it was", "[zones]") {
   const std::uint64_t seed = test_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -124,17 +124,17 @@ TEST_CASE("zones: pieces are spread evenly, and the owner is the one that it was
     const NodeSet set = set_from(machines);
     const auto digest = random();
     REQUIRE(set.owner(digest) == set_from(machines, false).owner(digest));
-    const std::size_t pieces = random() % set.size() + 1;
-    const auto homes = homes_of(set, digest, pieces);
-    REQUIRE(homes.size() == pieces);
+    const std::size_t count = random() % set.size() + 1;
+    const auto homes = homes_of(set, digest, count);
+    REQUIRE(homes.size() == count);
     REQUIRE(homes.front() == set.owner(digest));
-    REQUIRE(std::set<std::string>(homes.begin(), homes.end()).size() == pieces);
+    REQUIRE(std::set<std::string>(homes.begin(), homes.end()).size() == count);
     std::map<std::string, int> targets;
     for (const Machine& each : machines) ++targets[each.zone];
     const auto has = in_zones(set, homes);
-    for (const auto& [zone, count] : has)
+    for (const auto& [zone, here] : has)
       for (const auto& [other, its] : has)  // one with room has at most one less
-        if (count < targets[zone]) REQUIRE(its <= count + 1);
+        if (here < targets[zone]) REQUIRE(its <= here + 1);
   }
 }
 
@@ -150,9 +150,9 @@ TEST_CASE("zones: who joins or leaves changes one home of a name at most", "[zon
     machines.push_back({"joins", 1, 1, "z" + std::to_string(random() % (zones + 1))});
     const NodeSet after = set_from(machines);
     const auto digest = random();
-    const std::size_t pieces = random() % before.size() + 1;
-    auto old = homes_of(before, digest, pieces);
-    auto now = homes_of(after, digest, pieces);
+    const std::size_t count = random() % before.size() + 1;
+    auto old = homes_of(before, digest, count);
+    auto now = homes_of(after, digest, count);
     std::sort(old.begin(), old.end());
     std::sort(now.begin(), now.end());
     std::vector<std::string> gained;
@@ -162,7 +162,7 @@ TEST_CASE("zones: who joins or leaves changes one home of a name at most", "[zon
   }
 }
 
-TEST_CASE("zones: when all targets have a piece, their other drives follow zone by zone",
+TEST_CASE("zones: when all targets have a copy, their other drives follow zone by zone",
           "[zones]") {
   const NodeSet set = zoned({2, 1, 1});
   for (int i = 0; i < 100; ++i) {
@@ -299,8 +299,8 @@ TEST_CASE("zones: what lies in other zones than it should stands worse", "[zones
 
 TEST_CASE("zones: a zone that is away holds all homes of no name", "[zones]") {
   const NodeSet set = zoned({2, 2, 2});
-  const auto of = [&](std::size_t pieces, const std::set<std::string>& ids) {
-    return may_hold_all(set, pieces, [&](const std::string& id) { return ids.contains(id); });
+  const auto of = [&](std::size_t count, const std::set<std::string>& ids) {
+    return may_hold_all(set, count, [&](const std::string& id) { return ids.contains(id); });
   };
   CHECK_FALSE(of(2, {"a0", "a1"}));
   CHECK(of(2, {"a0", "b1"}));
@@ -320,20 +320,20 @@ TEST_CASE("zones: a zone that is away holds all homes of no name", "[zones]") {
     std::set<std::string> ones;
     for (const Machine& each : machines)
       if (random() % 2 == 0) ones.insert(each.id);
-    const std::size_t pieces = random() % any.size() + 1;
+    const std::size_t count = random() % any.size() + 1;
     const bool may =
-        may_hold_all(any, pieces, [&](const std::string& id) { return ones.contains(id); });
+        may_hold_all(any, count, [&](const std::string& id) { return ones.contains(id); });
     bool does = false;
     for (int name = 0; name < 1'000 && !does; ++name) {
-      const auto homes = homes_of(any, random(), pieces);
+      const auto homes = homes_of(any, random(), count);
       does = std::all_of(homes.begin(), homes.end(), [&](auto& id) { return ones.contains(id); });
     }
     REQUIRE((may || !does));
     could += may && does ? 1 : 0;
     // Without zones it is a matter of numbers.
-    REQUIRE(may_hold_all(set_from(machines, false), pieces, [&](const std::string& id) {
+    REQUIRE(may_hold_all(set_from(machines, false), count, [&](const std::string& id) {
               return ones.contains(id);
-            }) == (ones.size() >= pieces));
+            }) == (ones.size() >= count));
   }
   CHECK(could > 20);
 }

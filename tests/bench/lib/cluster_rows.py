@@ -256,8 +256,8 @@ def exchange_bytes(endpoint, head):
     with socket.create_connection((host.hostname, host.port), timeout=10) as connection:
         connection.sendall(head)
         got = b""
-        while piece := connection.recv(1 << 16):
-            got += piece
+        while chunk := connection.recv(1 << 16):
+            got += chunk
     if not got.startswith((b"HTTP/1.1 302", b"HTTP/1.1 307")):
         raise Failed(f"no redirect: {got[:200]!r}")
     return len(head) + len(got)

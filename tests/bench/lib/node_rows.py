@@ -225,7 +225,7 @@ def _slow_gets(tarn, idle):
 
 def _slow_puts(tarn, idle):
     urls = tarn.upload_urls([f"slow-{i}" for i in range(TRANSFERS)], GIB)
-    piece, connections = os.urandom(65536), []
+    buffer, connections = os.urandom(65536), []
 
     def step():
         if not connections:
@@ -235,7 +235,7 @@ def _slow_puts(tarn, idle):
                 connections.append(connection)
         for connection in connections:
             with contextlib.suppress(BlockingIOError):
-                connection.send(piece)
+                connection.send(buffer)
         time.sleep(0.005)
         return True
 

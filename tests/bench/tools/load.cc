@@ -130,17 +130,17 @@ class Load {
   void make_body() {
     const std::uint64_t size = std::min(options_.body, kBodyInMemoryBytes);
     body_ = ::memfd_create("body", MFD_CLOEXEC);
-    std::vector<char> piece(1U << 20U);
+    std::vector<char> buffer(1U << 20U);
     std::uint64_t state = 0x9e3779b97f4a7c15ULL;  // bytes that no drive and no link can compress
-    for (std::uint64_t at = 0; at < size; at += piece.size()) {
-      for (std::size_t i = 0; i + 8 <= piece.size(); i += 8) {
+    for (std::uint64_t at = 0; at < size; at += buffer.size()) {
+      for (std::size_t i = 0; i + 8 <= buffer.size(); i += 8) {
         state ^= state << 13U;
         state ^= state >> 7U;
         state ^= state << 17U;
-        std::memcpy(piece.data() + i, &state, 8);
+        std::memcpy(buffer.data() + i, &state, 8);
       }
-      const std::size_t length = std::min<std::uint64_t>(piece.size(), size - at);
-      if (::pwrite(body_, piece.data(), length, static_cast<off_t>(at)) < 0)
+      const std::size_t length = std::min<std::uint64_t>(buffer.size(), size - at);
+      if (::pwrite(body_, buffer.data(), length, static_cast<off_t>(at)) < 0)
         tarn::bench::die("cannot fill the body");
     }
   }

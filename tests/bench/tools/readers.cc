@@ -44,7 +44,7 @@ namespace {
 
 using tarn::bench::now;
 
-constexpr std::size_t kPieceBytes = 256U << 10U;
+constexpr std::size_t kReadBytes = 256U << 10U;
 constexpr std::size_t kHeadBytesMax = 16U << 10U;
 
 struct Options {
@@ -127,7 +127,7 @@ class Readers {
 
  private:
   void read_all(Stream& stream) {
-    const auto buffer = std::make_unique<char[]>(kPieceBytes);
+    const auto buffer = std::make_unique<char[]>(kReadBytes);
     while (true) {
       const std::size_t index = taken_++;
       if (index >= options_.sources.size()) break;
@@ -156,7 +156,7 @@ class Readers {
     while (true) {
       // Shelf's lock is free again by now; the analyzer does not follow the condition variable.
       const ssize_t count =
-          ::read(fd, buffer, kPieceBytes);  // NOLINT(clang-analyzer-unix.BlockInCriticalSection)
+          ::read(fd, buffer, kReadBytes);  // NOLINT(clang-analyzer-unix.BlockInCriticalSection)
       if (count < 0) tarn::bench::die("cannot read " + path + ": " + std::strerror(errno));
       if (count == 0) break;
       note(stream, static_cast<std::uint64_t>(count));
@@ -201,7 +201,7 @@ class Readers {
     if (got > 0) note(stream, got);
     while (got < length) {
       const ssize_t count =
-          ::recv(fd, buffer, kPieceBytes, 0);  // NOLINT(clang-analyzer-unix.BlockInCriticalSection)
+          ::recv(fd, buffer, kReadBytes, 0);  // NOLINT(clang-analyzer-unix.BlockInCriticalSection)
       if (count <= 0) tarn::bench::die(url + " ended early");
       got += static_cast<std::uint64_t>(count);
       note(stream, static_cast<std::uint64_t>(count));

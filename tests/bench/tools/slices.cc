@@ -5,7 +5,7 @@
 // On the memory of two stripes, in turn and a few milliseconds each, on one thread: ISA-L's
 // encoding alone, CRC32C of the same blocks alone, the stream, and (encode) the stream with the
 // object's XXH64. Encoding: bytes are where the encoder wants them, as after a receive, or with
-// --piece are copied there from elsewhere in pieces. Decoding: the first M data slices are lost,
+// --piece are copied there from elsewhere in chunks. Decoding: the first M data slices are lost,
 // and made again out of the next K; what is made is not copied.
 //
 // Prints one line of JSON: of each, bytes of the object and CPU seconds.
@@ -37,7 +37,7 @@ struct Options {
   ec::Geometry geometry;
   bool encode = true;
   double seconds = 0.4;
-  std::size_t piece = 0;
+  std::size_t chunk = 0;
 };
 
 Options parse(int argc, char** argv) {
@@ -53,7 +53,7 @@ Options parse(int argc, char** argv) {
     } else if (*word == "--seconds") {
       options.seconds = std::strtod(value.c_str(), nullptr);
     } else if (*word == "--piece") {
-      options.piece = std::strtoul(value.c_str(), nullptr, 10);
+      options.chunk = std::strtoul(value.c_str(), nullptr, 10);
     } else {
       die("unknown: " + *word + " " + value);
     }
@@ -121,14 +121,14 @@ void check_sums(const ec::Stripe& stripe, std::size_t first, std::size_t count) 
 }
 
 /// The bytes are where the encoder's next stripe will be: the pool hands out what came back last.
-void encode(ec::Encoder& encoder, const std::string& from, std::size_t piece) {
+void encode(ec::Encoder& encoder, const std::string& from, std::size_t chunk) {
   while (!encoder.ready()) {
     const auto room = encoder.room();
-    if (piece == 0) {
+    if (chunk == 0) {
       encoder.filled(room.size());
       continue;
     }
-    encoder.write(std::as_bytes(std::span(from)).first(piece));
+    encoder.write(std::as_bytes(std::span(from)).first(chunk));
   }
   static_cast<void>(encoder.take());
 }
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   const auto stripes = stripes_of(geometry);
   const auto layout = ec::Layout::of(geometry, kStripes * geometry.stripe_bytes());
   const ec::Stripe made(geometry.block_bytes, geometry.m);
-  const std::string from(options.piece, 'x');
+  const std::string from(options.chunk, 'x');
   Raw raw(geometry, options.encode);
   auto plain = ec::Encoder::of(geometry, kSet, false);
   auto hashed = ec::Encoder::of(geometry, kSet, true);
@@ -184,8 +184,8 @@ int main(int argc, char** argv) {
       {"isal", [&](std::size_t i) { raw.run(options.encode ? one : stripes[i], made); }});
   if (options.encode) {
     sides.push_back({"crc32c", [&](std::size_t) { check_sums(one, 0, geometry.pieces()); }});
-    sides.push_back({"stream", [&](std::size_t) { encode(*plain, from, options.piece); }});
-    sides.push_back({"hashed", [&](std::size_t) { encode(*hashed, from, options.piece); }});
+    sides.push_back({"stream", [&](std::size_t) { encode(*plain, from, options.chunk); }});
+    sides.push_back({"hashed", [&](std::size_t) { encode(*hashed, from, options.chunk); }});
   } else {
     sides.push_back(
         {"crc32c", [&](std::size_t i) { check_sums(stripes[i], geometry.m, geometry.k); }});
