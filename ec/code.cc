@@ -25,7 +25,7 @@ unsigned char* isal(const std::byte* bytes) {
 
 /// Cauchy's matrix 1/(i+j), rows i from k to k+m-1, columns j from 0 to k-1, each column multiplied
 /// so that the first row is 1. Every square part of a Cauchy matrix can be inverted, whatever its
-/// columns are multiplied by; so any k pieces are enough. (Vandermonde's, gf_gen_rs_matrix, is not
+/// columns are multiplied by; so any k units are enough. (Vandermonde's, gf_gen_rs_matrix, is not
 /// so for all k and m.)
 std::uint8_t parity_coefficient(std::size_t row, std::size_t column, std::size_t k) {
   const auto numerator = static_cast<unsigned char>(k ^ column);
@@ -35,7 +35,8 @@ std::uint8_t parity_coefficient(std::size_t row, std::size_t column, std::size_t
 
 }  // namespace
 
-Recipe::Recipe(PieceSet sources, PieceSet outputs, std::span<const std::uint8_t> coefficients)
+Recipe::Recipe(SliceNumbers sources, SliceNumbers outputs,
+               std::span<const std::uint8_t> coefficients)
     : sources_(sources),
       outputs_(outputs),
       tables_(kTableBytes * coefficients.size()),
@@ -51,8 +52,8 @@ void Recipe::run(std::span<const std::byte* const> from, std::span<std::byte* co
                  std::size_t bytes) const {
   TARN_CHECK(from.size() == sources_.size() && to.size() == outputs_.size());
   if (bytes == 0 || to.empty()) return;
-  std::array<unsigned char*, kPiecesMax> in{};
-  std::array<unsigned char*, kPiecesMax> out{};
+  std::array<unsigned char*, kSlicesMax> in{};
+  std::array<unsigned char*, kSlicesMax> out{};
   std::transform(from.begin(), from.end(), in.begin(), isal);
   std::transform(to.begin(), to.end(), out.begin(), isal);
   if (sum_ && from.size() == 1) {
@@ -63,7 +64,7 @@ void Recipe::run(std::span<const std::byte* const> from, std::span<std::byte* co
     std::uintptr_t ends = reinterpret_cast<std::uintptr_t>(to[0]);
     for (const std::byte* source : from) ends |= reinterpret_cast<std::uintptr_t>(source);
     if (ends % kXorAlignment == 0) {
-      std::array<void*, kPiecesMax + 1> all{};
+      std::array<void*, kSlicesMax + 1> all{};
       std::copy_n(in.begin(), from.size(), all.begin());
       all[from.size()] = out[0];
       TARN_CHECK(xor_gen(static_cast<int>(from.size()) + 1, static_cast<int>(bytes), all.data()) ==
@@ -84,19 +85,19 @@ Code::Code(std::size_t k, std::size_t m) : k_(k), m_(m), matrix_((k + m) * k) {
   for (std::size_t i = 0; i < k; ++i) matrix_[i * k + i] = 1;
   for (std::size_t i = k; i < k + m; ++i)
     for (std::size_t j = 0; j < k; ++j) matrix_[i * k + j] = parity_coefficient(i, j, k);
-  encoding_ = std::make_shared<const Recipe>(PieceSet::first(k),
-                                             PieceSet::first(k + m) - PieceSet::first(k),
+  encoding_ = std::make_shared<const Recipe>(SliceNumbers::first(k),
+                                             SliceNumbers::first(k + m) - SliceNumbers::first(k),
                                              std::span(matrix_).subspan(k * k));
 }
 
 Result<std::shared_ptr<const Code>> Code::of(std::size_t k, std::size_t m) {
-  if (k < 1 || m < 1 || k > kPiecesMax || m > kPiecesMax || k + m > kPiecesMax)
+  if (k < 1 || m < 1 || k > kSlicesMax || m > kSlicesMax || k + m > kSlicesMax)
     return fail(Errc::invalid_argument,
                 "no code has {} data and {} parity slices: want at least one of each, and {} "
                 "together at most",
-                k, m, kPiecesMax);
+                k, m, kSlicesMax);
   static Mutex mutex;
-  static std::array<std::array<std::shared_ptr<const Code>, kPiecesMax>, kPiecesMax> codes
+  static std::array<std::array<std::shared_ptr<const Code>, kSlicesMax>, kSlicesMax> codes
       TARN_GUARDED_BY(mutex);
   const MutexLock lock(mutex);
   auto& code = codes[k][m];
@@ -104,9 +105,9 @@ Result<std::shared_ptr<const Code>> Code::of(std::size_t k, std::size_t m) {
   return code;
 }
 
-std::shared_ptr<const Recipe> Code::solve(PieceSet sources, PieceSet wanted) const {
-  std::array<std::uint8_t, kPiecesMax * kPiecesMax> square{};
-  std::array<std::uint8_t, kPiecesMax * kPiecesMax> inverse{};
+std::shared_ptr<const Recipe> Code::solve(SliceNumbers sources, SliceNumbers wanted) const {
+  std::array<std::uint8_t, kSlicesMax * kSlicesMax> square{};
+  std::array<std::uint8_t, kSlicesMax * kSlicesMax> inverse{};
   std::size_t row = 0;
   for (const std::size_t source : sources)
     std::copy_n(&matrix_[source * k_], k_, &square[row++ * k_]);
@@ -114,20 +115,21 @@ std::shared_ptr<const Recipe> Code::solve(PieceSet sources, PieceSet wanted) con
   TARN_CHECK(gf_invert_matrix(square.data(), inverse.data(), static_cast<int>(k_)) == 0);
   std::vector<std::uint8_t> rows;
   rows.reserve(wanted.size() * k_);
-  for (const std::size_t piece : wanted)
+  for (const std::size_t unit : wanted)
     for (std::size_t column = 0; column < k_; ++column) {
       std::uint8_t sum = 0;
       for (std::size_t i = 0; i < k_; ++i)
-        sum = static_cast<std::uint8_t>(sum ^
-                                        gf_mul(coefficient(piece, i), inverse[i * k_ + column]));
+        sum =
+            static_cast<std::uint8_t>(sum ^ gf_mul(coefficient(unit, i), inverse[i * k_ + column]));
       rows.push_back(sum);
     }
   return std::make_shared<const Recipe>(sources, wanted, rows);
 }
 
-Result<std::shared_ptr<const Recipe>> Code::recipe(PieceSet present, PieceSet wanted) const {
-  TARN_CHECK(PieceSet::first(pieces()).contains(present | wanted));
-  const PieceSet sources = present.lowest(k_);
+Result<std::shared_ptr<const Recipe>> Code::recipe(SliceNumbers present,
+                                                   SliceNumbers wanted) const {
+  TARN_CHECK(SliceNumbers::first(units()).contains(present | wanted));
+  const SliceNumbers sources = present.lowest(k_);
   if (sources.size() < k_)
     return fail(Errc::unavailable, "{} slices are there, {} are needed", sources.size(), k_);
   {
@@ -147,9 +149,9 @@ Result<std::shared_ptr<const Recipe>> Code::recipe(PieceSet present, PieceSet wa
   return made;
 }
 
-Result<PieceSet> slices_to_read(PieceSet alive, PieceSet wanted, std::size_t k) {
+Result<SliceNumbers> slices_to_read(SliceNumbers alive, SliceNumbers wanted, std::size_t k) {
   if (alive.contains(wanted)) return wanted;
-  const PieceSet chosen = alive.lowest(k);
+  const SliceNumbers chosen = alive.lowest(k);
   if (chosen.size() < k)
     return fail(Errc::unavailable, "{} slices are there, {} are needed", chosen.size(), k);
   return chosen;

@@ -25,7 +25,7 @@ StripeReader::StripeReader(std::shared_ptr<const Code> code, const Layout& layou
       end_(stripes.first + stripes.count) {}
 
 Status StripeReader::add(std::size_t slice, std::span<const std::byte> block) {
-  TARN_CHECK(!done() && slice < layout_.geometry().pieces());
+  TARN_CHECK(!done() && slice < layout_.geometry().slices());
   if (block.size() != layout_.block_bytes(stripe_))
     return fail(Errc::corrupt, "block {} of slice {} ends after {} bytes instead of {}", stripe_,
                 slice, block.size(), layout_.block_bytes(stripe_));
@@ -41,16 +41,16 @@ void StripeReader::next() {
   have_ = {};
 }
 
-Status StripeReader::solve(PieceSet from, PieceSet wanted, Stripe& made) {
+Status StripeReader::solve(SliceNumbers from, SliceNumbers wanted, Stripe& made) {
   // A stream decodes with one choice of slices for long.
-  const PieceSet sources = from.lowest(code_->k());
+  const SliceNumbers sources = from.lowest(code_->k());
   if (!recipe_ || recipe_->sources() != sources || recipe_->outputs() != wanted) {
     TRY(recipe_, code_->recipe(sources, wanted));
   }
   // As many as can ever be missing, since others may fail later.
   if (!made.valid()) made = Stripe(layout_.geometry().block_bytes, code_->m());
-  std::array<const std::byte*, kPiecesMax> in{};
-  std::array<std::byte*, kPiecesMax> out{};
+  std::array<const std::byte*, kSlicesMax> in{};
+  std::array<std::byte*, kSlicesMax> out{};
   std::size_t count = 0;
   for (const std::size_t slice : sources) in[count++] = units_[slice];
   for (std::size_t i = 0; i < wanted.size(); ++i) out[i] = made.room(i).data();
@@ -64,15 +64,15 @@ Decoder::Decoder(const Layout& layout, SetId set, std::uint64_t begin, std::uint
       begin_(begin),
       range_end_(end) {}
 
-PieceSet Decoder::wanted() const { return layout().slices_of(stripe(), begin_, range_end_); }
+SliceNumbers Decoder::wanted() const { return layout().slices_of(stripe(), begin_, range_end_); }
 
 bool Decoder::ready() const {
   return !done() && (have().contains(wanted()) || have().size() >= code().k());
 }
 
 Result<std::span<const std::span<const std::byte>>> Decoder::bytes() {
-  const PieceSet slices = wanted();
-  const PieceSet missing = slices - have();
+  const SliceNumbers slices = wanted();
+  const SliceNumbers missing = slices - have();
   if (!missing.empty()) TRY_OK(solve(have(), missing, made_));
   std::size_t count = 0;
   std::size_t next_made = 0;
@@ -84,10 +84,10 @@ Result<std::span<const std::span<const std::byte>>> Decoder::bytes() {
   return std::span<const std::span<const std::byte>>(parts_.data(), count);
 }
 
-Rebuilder::Rebuilder(const Layout& layout, SetId set, PieceSet lost, std::uint64_t first)
+Rebuilder::Rebuilder(const Layout& layout, SetId set, SliceNumbers lost, std::uint64_t first)
     : StripeReader(code_of(layout), layout, set, {first, layout.stripes() - first}), lost_(lost) {
   TARN_CHECK(first <= layout.stripes() && lost.size() <= layout.geometry().m &&
-             PieceSet::first(layout.geometry().pieces()).contains(lost));
+             SliceNumbers::first(layout.geometry().slices()).contains(lost));
 }
 
 bool Rebuilder::ready() const { return !done() && (have() - lost_).size() >= code().k(); }

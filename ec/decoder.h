@@ -27,7 +27,7 @@ class StripeReader {
   [[nodiscard]] std::uint64_t stripe() const { return stripe_; }
   [[nodiscard]] FileRange block_range() const { return layout_.file_range({stripe_, 1}); }
   /// The slices whose block of this stripe was added.
-  [[nodiscard]] PieceSet have() const { return have_; }
+  [[nodiscard]] SliceNumbers have() const { return have_; }
 
   /// Block stripe() of a slice, checked here. `corrupt` when it is not that: it is left out then,
   /// and the caller should count it against the slice's drive and go on with another slice.
@@ -39,7 +39,7 @@ class StripeReader {
   StripeReader(std::shared_ptr<const Code> code, const Layout& layout, SetId set, Stripes stripes);
   /// Makes the units of `wanted` out of k of the blocks in `from`, into the blocks of `made`. Takes
   /// `made` from the pool when there is none.
-  Status solve(PieceSet from, PieceSet wanted, Stripe& made);
+  Status solve(SliceNumbers from, SliceNumbers wanted, Stripe& made);
   [[nodiscard]] const std::byte* unit(std::size_t slice) const { return units_[slice]; }
   [[nodiscard]] SliceId slice_id(std::size_t slice) const {
     return {set_, layout_.geometry(), slice};
@@ -53,8 +53,8 @@ class StripeReader {
   SetId set_;
   std::uint64_t stripe_;
   std::uint64_t end_;
-  PieceSet have_;
-  std::array<const std::byte*, kPiecesMax> units_{};
+  SliceNumbers have_;
+  std::array<const std::byte*, kSlicesMax> units_{};
 };
 
 /// Bytes of an object, in order, from any k of its slices:
@@ -74,7 +74,7 @@ class Decoder : public StripeReader {
 
   /// The data slices that hold bytes of the range in this stripe. With their blocks nothing need be
   /// computed.
-  [[nodiscard]] PieceSet wanted() const;
+  [[nodiscard]] SliceNumbers wanted() const;
   /// True if the blocks that were added are enough for bytes().
   [[nodiscard]] bool ready() const;
   /// The range's bytes in this stripe, in order: views of blocks and of the decoder's own memory,
@@ -85,7 +85,7 @@ class Decoder : public StripeReader {
   std::uint64_t begin_;
   std::uint64_t range_end_;
   Stripe made_;
-  std::array<std::span<const std::byte>, kPiecesMax> parts_;
+  std::array<std::span<const std::byte>, kSlicesMax> parts_;
 };
 
 /// Slices that are lost, out of any k others: the same files again, bit for bit, so slices that
@@ -95,9 +95,9 @@ class Decoder : public StripeReader {
 class Rebuilder : public StripeReader {
  public:
   /// From the blocks of stripe `first` on, as far as a rebuild had come before.
-  Rebuilder(const Layout& layout, SetId set, PieceSet lost, std::uint64_t first = 0);
+  Rebuilder(const Layout& layout, SetId set, SliceNumbers lost, std::uint64_t first = 0);
 
-  [[nodiscard]] PieceSet lost() const { return lost_; }
+  [[nodiscard]] SliceNumbers lost() const { return lost_; }
   /// True if blocks of k slices were added, none of which is lost.
   [[nodiscard]] bool ready() const;
   /// The block of this stripe for each lost slice, in ascending order; until next().
@@ -105,9 +105,9 @@ class Rebuilder : public StripeReader {
   [[nodiscard]] Result<std::span<const std::span<const std::byte>>> blocks();
 
  private:
-  PieceSet lost_;
+  SliceNumbers lost_;
   Stripe made_;
-  std::array<std::span<const std::byte>, kPiecesMax> blocks_;
+  std::array<std::span<const std::byte>, kSlicesMax> blocks_;
 };
 
 }  // namespace tarn::ec

@@ -25,7 +25,7 @@ Encoder::Encoder(std::shared_ptr<const Code> code, const Geometry& geometry, Set
 std::span<std::byte> Encoder::room() {
   TARN_CHECK(!ready());
   if (!stripe_.valid()) {
-    stripe_ = Stripe(geometry_.block_bytes, geometry_.pieces());
+    stripe_ = Stripe(geometry_.block_bytes, geometry_.slices());
     stripe_.describe(number_, geometry_.block_bytes);
   }
   return stripe_.room(unit_).first(geometry_.unit_bytes()).subspan(in_unit_);
@@ -83,13 +83,13 @@ void Encoder::seal(std::size_t first, std::size_t end) {
 
 void Encoder::make_parity() {
   if (!with_parity_) return;
-  std::array<const std::byte*, kPiecesMax> data{};
-  std::array<std::byte*, kPiecesMax> parity{};
+  std::array<const std::byte*, kSlicesMax> data{};
+  std::array<std::byte*, kSlicesMax> parity{};
   for (std::size_t i = 0; i < geometry_.k; ++i) data[i] = stripe_.room(i).data();
   for (std::size_t i = 0; i < geometry_.m; ++i) parity[i] = stripe_.room(geometry_.k + i).data();
   code_->encode(std::span(data).first(geometry_.k), std::span(parity).first(geometry_.m),
                 stripe_.used_bytes() - kFooterBytes);
-  seal(geometry_.k, geometry_.pieces());
+  seal(geometry_.k, geometry_.slices());
 }
 
 /// Puts the `rest` bytes of the last stripe, which came as units of the full length, into units of

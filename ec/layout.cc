@@ -14,10 +14,10 @@ std::size_t Geometry::short_unit_bytes(std::size_t rest) const {
 
 Status check(const Geometry& geometry) {
   const auto& [k, m, block] = geometry;
-  if (k < 1 || m < 1 || k > kPiecesMax || m > kPiecesMax || k + m > kPiecesMax)
+  if (k < 1 || m < 1 || k > kSlicesMax || m > kSlicesMax || k + m > kSlicesMax)
     return fail(Errc::invalid_argument,
                 "{} data and {} parity slices: want at least one of each, and {} together at most",
-                k, m, kPiecesMax);
+                k, m, kSlicesMax);
   if (block < kBlockBytesMin || block > kBlockBytes || !std::has_single_bit(block))
     return fail(Errc::invalid_argument, "blocks of {} bytes: want a power of two from {} to {}",
                 block, kBlockBytesMin, kBlockBytes);
@@ -95,8 +95,8 @@ Part Layout::part_of(std::uint64_t stripe, std::size_t slice, std::uint64_t begi
   return {static_cast<std::size_t>(from - unit_begin), static_cast<std::size_t>(to - from)};
 }
 
-PieceSet Layout::slices_of(std::uint64_t stripe, std::uint64_t begin, std::uint64_t end) const {
-  PieceSet slices;
+SliceNumbers Layout::slices_of(std::uint64_t stripe, std::uint64_t begin, std::uint64_t end) const {
+  SliceNumbers slices;
   for (std::size_t slice = 0; slice < geometry_.k; ++slice)
     if (part_of(stripe, slice, begin, end).bytes > 0) slices.insert(slice);
   return slices;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/base/error.h"
-#include "ec/pieces.h"
+#include "ec/slice_numbers.h"
 
 namespace tarn::ec {
 
@@ -26,7 +26,7 @@ struct Geometry {
   std::size_t block_bytes = kBlockBytes;
 
   bool operator==(const Geometry&) const = default;
-  [[nodiscard]] std::size_t pieces() const { return k + m; }
+  [[nodiscard]] std::size_t slices() const { return k + m; }
   /// Bytes of the object in a whole block.
   [[nodiscard]] std::size_t unit_bytes() const { return block_bytes - kFooterBytes; }
   /// Bytes of the object in a whole stripe.
@@ -98,8 +98,8 @@ class Layout {
   [[nodiscard]] Part part_of(std::uint64_t stripe, std::size_t slice, std::uint64_t begin,
                              std::uint64_t end) const;
   /// The data slices of which part_of() is not empty.
-  [[nodiscard]] PieceSet slices_of(std::uint64_t stripe, std::uint64_t begin,
-                                   std::uint64_t end) const;
+  [[nodiscard]] SliceNumbers slices_of(std::uint64_t stripe, std::uint64_t begin,
+                                       std::uint64_t end) const;
 
  private:
   Layout(const Geometry& geometry, std::uint64_t object_bytes);

@@ -100,8 +100,8 @@ Result<SliceId> read_slice_id(PackedReader& in) {
   slice.geometry.block_bytes = in.number();
   if (const auto valid = check(slice.geometry); !valid)
     return fail(Errc::corrupt, "slice: {}", valid.error().message);
-  if (slice.index >= slice.geometry.pieces())
-    return fail(Errc::corrupt, "slice: number {} of {}", slice.index, slice.geometry.pieces());
+  if (slice.index >= slice.geometry.slices())
+    return fail(Errc::corrupt, "slice: number {} of {}", slice.index, slice.geometry.slices());
   return slice;
 }
 

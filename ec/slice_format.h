@@ -26,7 +26,7 @@ enum class SetId : std::uint64_t {};
 struct SliceId {
   SetId set{};
   Geometry geometry;
-  std::size_t index = 0;  ///< below geometry.pieces()
+  std::size_t index = 0;  ///< below geometry.slices()
 
   bool operator==(const SliceId&) const = default;
 };

@@ -6,7 +6,7 @@ namespace tarn::ec {
 
 Stripe::Stripe(std::size_t block_bytes, std::size_t count)
     : block_bytes_(block_bytes), count_(count), used_bytes_(block_bytes) {
-  TARN_CHECK(block_bytes <= kBlockBytes && count <= kPiecesMax);
+  TARN_CHECK(block_bytes <= kBlockBytes && count <= kSlicesMax);
   const std::size_t bytes = block_bytes * count;
   for (std::size_t i = 0; i * PooledBuffer::kSmallBytes < bytes; ++i)
     buffers_[i] = PooledBuffer(PooledBuffer::kSmallBytes);

@@ -17,7 +17,7 @@ namespace tarn::ec {
 class Stripe {
  public:
   Stripe() = default;
-  /// `count` at most kPiecesMax.
+  /// `count` at most kSlicesMax.
   Stripe(std::size_t block_bytes, std::size_t count);
 
   [[nodiscard]] bool valid() const { return count_ > 0; }
@@ -34,7 +34,7 @@ class Stripe {
   void describe(std::uint64_t number, std::size_t used_bytes);
 
  private:
-  static constexpr std::size_t kBuffersMax = kPiecesMax * kBlockBytes / PooledBuffer::kSmallBytes;
+  static constexpr std::size_t kBuffersMax = kSlicesMax * kBlockBytes / PooledBuffer::kSmallBytes;
   std::array<PooledBuffer, kBuffersMax> buffers_;
   std::size_t block_bytes_ = 0;
   std::size_t count_ = 0;

@@ -26,7 +26,7 @@ Status read_block(int fd, std::span<std::byte> into, std::uint64_t offset) {
 /// The slices of one set, opened.
 class SliceFiles {
  public:
-  explicit SliceFiles(const FoundSet& set) : blocks_(ec::kPiecesMax) {
+  explicit SliceFiles(const FoundSet& set) : blocks_(ec::kSlicesMax) {
     for (const auto& slice : set.slices) {
       UniqueFd fd(::open(slice.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
       if (!fd.valid()) continue;  // as good as not there
@@ -36,7 +36,7 @@ class SliceFiles {
     }
   }
 
-  [[nodiscard]] ec::PieceSet indexes() const { return indexes_; }
+  [[nodiscard]] ec::SliceNumbers indexes() const { return indexes_; }
 
   /// The block of a slice that the decoder wants, from the first file that has it.
   Status add(ec::Decoder& decoder, std::size_t index) {
@@ -55,13 +55,13 @@ class SliceFiles {
 
  private:
   std::vector<std::pair<std::size_t, UniqueFd>> files_;
-  ec::PieceSet indexes_;
+  ec::SliceNumbers indexes_;
   std::vector<std::vector<std::byte>> blocks_;  // by slice
 };
 
 /// Adds blocks until the stripe can be made.
 Status fill(ec::Decoder& decoder, SliceFiles& files, const FoundFile& object) {
-  ec::PieceSet alive = files.indexes();
+  ec::SliceNumbers alive = files.indexes();
   const std::size_t k = decoder.layout().geometry().k;
   while (!decoder.ready()) {
     const auto chosen = ec::slices_to_read(alive, decoder.wanted(), k);

@@ -20,10 +20,10 @@ ec::Layout layout_of(const io::ObjectRecord& record) {
 }
 
 /// The data slices that hold bytes of the range.
-ec::PieceSet slices_of(const ec::Layout& layout, ec::Stripes stripes, std::uint64_t begin,
-                       std::uint64_t end) {
-  if (stripes.count > 2) return ec::PieceSet::first(layout.geometry().k);
-  ec::PieceSet out;
+ec::SliceNumbers slices_of(const ec::Layout& layout, ec::Stripes stripes, std::uint64_t begin,
+                           std::uint64_t end) {
+  if (stripes.count > 2) return ec::SliceNumbers::first(layout.geometry().k);
+  ec::SliceNumbers out;
   for (std::uint64_t i = 0; i < stripes.count; ++i)
     out = out | layout.slices_of(stripes.first + i, begin, end);
   return out;
@@ -83,7 +83,7 @@ Task<Status> CodedReader::look_again(Error why) {
   if (!slices_.lost()) co_return fail(std::move(why));
   obs::log("target").error("object lost object={} err={}", wanted.display(), why.message);
   co_return fail(Errc::corrupt, "fewer than {} of its {} slices are left", layout_.geometry().k,
-                 layout_.geometry().pieces());
+                 layout_.geometry().slices());
 }
 
 Status CodedReader::check_whole(std::span<const std::span<const std::byte>> bytes) {

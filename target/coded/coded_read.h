@@ -30,7 +30,7 @@ class CodedReader {
   /// After an error of next(): the name has another version by now, or none.
   [[nodiscard]] bool overtaken() const { return overtaken_; }
   /// Which slices gave something else than was stored.
-  [[nodiscard]] ec::PieceSet bad() const { return slices_.bad(); }
+  [[nodiscard]] ec::SliceNumbers bad() const { return slices_.bad(); }
 
  private:
   Task<Status> fill();

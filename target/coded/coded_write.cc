@@ -28,8 +28,8 @@ CodedWrite::CodedWrite(TargetNode& node, ObjectName name, const Terms& terms, ec
       terms_(terms),
       set_(set),
       encoder_(std::move(encoder)),
-      lanes_(terms.geometry.pieces()),
-      sealed_(terms.geometry.pieces()) {}
+      lanes_(terms.geometry.slices()),
+      sealed_(terms.geometry.slices()) {}
 
 CodedWrite::~CodedWrite() {
   for (std::size_t i = 0; i < lanes_.size(); ++i)
@@ -121,8 +121,8 @@ Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
   }
 }
 
-ec::PieceSet CodedWrite::good() const {
-  ec::PieceSet out;
+ec::SliceNumbers CodedWrite::good() const {
+  ec::SliceNumbers out;
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     if (lanes_[i] != nullptr && !lanes_[i]->failed()) out.insert(i);
   return out;
@@ -229,7 +229,7 @@ io::Coding CodedWrite::planned(const Generation& written) const {
 
 io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& homes,
                               const std::string& whole) const {
-  TARN_CHECK(homes.size() == terms_.geometry.pieces());  // as check(Coding) wants it
+  TARN_CHECK(homes.size() == terms_.geometry.slices());  // as check(Coding) wants it
   io::Coding out;
   out.layout = terms_.whole ? io::Coding::Layout::whole : io::Coding::Layout::striped;
   out.k = static_cast<std::uint8_t>(terms_.geometry.k);

@@ -76,7 +76,7 @@ class CodedWrite {
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] Status enough() const;
   Status can_go_on();
-  [[nodiscard]] ec::PieceSet good() const;
+  [[nodiscard]] ec::SliceNumbers good() const;
   [[nodiscard]] bool with_whole() const { return terms_.whole || terms_.owner_only; }
   [[nodiscard]] std::size_t wanted() const;
   [[nodiscard]] bool whole_is_good() const { return whole_ != nullptr && !whole_->failed(); }

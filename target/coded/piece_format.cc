@@ -144,7 +144,7 @@ Result<PieceWrite> piece_write_of(const api::Query& query) {
   TRY(out.geometry.m, piece_format_number_in(query, "m"));
   TRY(out.geometry.block_bytes, piece_format_number_in(query, "block"));
   TRY_OK(ec::check(out.geometry));
-  if (out.key.index != io::kWhole && out.key.index >= out.geometry.pieces())
+  if (out.key.index != io::kWhole && out.key.index >= out.geometry.slices())
     return fail(Errc::invalid_argument, "{} + {} pieces have no slice {}", out.geometry.k,
                 out.geometry.m, out.key.index);
   TRY(out.rank, piece_format_number_in(query, "rank", io::kWhole));

@@ -25,7 +25,7 @@ bool piece_judge_names(const io::ObjectRecord& record, const PieceKey& key,
 
 /// Asks all targets. True if the pieces may be all that is left of a version whose record is lost.
 Task<bool> may_be_the_last(TargetNode& node, const PieceKey& key, std::size_t k) {
-  std::vector<PieceKey> keys(ec::kPiecesMax, key);
+  std::vector<PieceKey> keys(ec::kSlicesMax, key);
   for (std::size_t i = 0; i < keys.size(); ++i) keys[i].index = static_cast<std::uint8_t>(i);
   keys.push_back(key);
   keys.back().index = io::kWhole;

@@ -33,7 +33,7 @@ Result<PieceSeal> seal_order(const io::ObjectAttribute& object, const ec::SliceI
   seal.token = token;
   std::uint64_t body = version.size;
   if (slice.index != io::kWhole) {
-    TARN_CHECK(slice.index < slice.geometry.pieces());
+    TARN_CHECK(slice.index < slice.geometry.slices());
     TRY(const auto layout, ec::Layout::of(slice.geometry, version.size));
     body = layout.blocks_bytes();
     TRY(seal.label, label_of(object, slice, written));

@@ -168,7 +168,7 @@ Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
   const Lanes to = of_use(lanes);
   if (to.empty()) co_return lanes;
   // Just these: one that was opened may have failed already, and blocks come in the order of lanes.
-  ec::PieceSet lost;
+  ec::SliceNumbers lost;
   for (const auto& lane : to) lost.insert(lane->index());
   if (lost.size() > layout.geometry().m) {
     for (const auto& lane : to) lane->give_up();

@@ -12,9 +12,9 @@ namespace tarn::target {
 namespace {
 
 /// Slices whose homes are this target or have a lease.
-ec::PieceSet slices_of_the_living(const TargetNode& node, const io::Coding& coding) {
+ec::SliceNumbers slices_of_the_living(const TargetNode& node, const io::Coding& coding) {
   const auto state = node.view.state();
-  ec::PieceSet out;
+  ec::SliceNumbers out;
   for (std::size_t i = 0; i < coding.homes.size(); ++i) {
     const std::string& home = coding.homes[i];
     if (!home.empty() && (home == node.id || state->live.contains(home))) out.insert(i);
@@ -36,7 +36,7 @@ Task<Status> SliceSet::fill(ec::StripeReader& into) {
 
 Status SliceSet::choose() {
   const std::size_t k = layout_.geometry().k;
-  const ec::PieceSet alive = slices_of_the_living(node_, coding_) - left_out_;
+  const ec::SliceNumbers alive = slices_of_the_living(node_, coding_) - left_out_;
   auto chosen = ec::slices_to_read(alive - late_, wanted_, k);
   if (!chosen) {
     late_ = {};  // better late than never
@@ -46,7 +46,7 @@ Status SliceSet::choose() {
   if (!chosen)
     return fail(Errc::unavailable,
                 "{} of the {} slices of {} can be had now, {} are needed; try again", alive.size(),
-                layout_.geometry().pieces(), name_.object, k);
+                layout_.geometry().slices(), name_.object, k);
   chosen_ = *chosen;
   return {};
 }
@@ -151,11 +151,11 @@ bool SliceSet::collect() {
 }
 
 /// Returns those of `waiting` that are to be passed over, as long as there are enough without them.
-ec::PieceSet SliceSet::late(ec::PieceSet waiting) {
+ec::SliceNumbers SliceSet::late(ec::SliceNumbers waiting) {
   const auto after = late_after(took_, chosen_.size());
   const auto now = std::chrono::steady_clock::now();
-  ec::PieceSet others = slices_of_the_living(node_, coding_) - left_out_ - late_;
-  ec::PieceSet out;
+  ec::SliceNumbers others = slices_of_the_living(node_, coding_) - left_out_ - late_;
+  ec::SliceNumbers out;
   if (!SAFETY("safety.pass_over_late")) return out;
   for (const std::size_t slice : waiting) {
     others.erase(slice);
@@ -177,9 +177,9 @@ Task<void> SliceSet::bring(std::uint64_t stripe) {
   start_calls(stripe);
   while (true) {
     const bool good = collect();
-    const ec::PieceSet waiting = chosen_ - fetched_;
+    const ec::SliceNumbers waiting = chosen_ - fetched_;
     if (!good || waiting.empty()) co_return;
-    const ec::PieceSet passed = late(waiting);
+    const ec::SliceNumbers passed = late(waiting);
     for (const std::size_t slice : passed) {
       late_.insert(slice);
       obs::log("target").warn("slice is late, a reader takes another object={} slice={} home={}",

@@ -22,7 +22,7 @@ class SliceSet {
   /// `coding`: the targets that have them. `wanted`: if all of these are there they are enough
   /// (ec/code.h).
   SliceSet(TargetNode& node, ObjectName name, io::Coding coding, const ec::Layout& layout,
-           ec::Stripes stripes, ec::PieceSet wanted, TurnFor purpose = TurnFor::client)
+           ec::Stripes stripes, ec::SliceNumbers wanted, TurnFor purpose = TurnFor::client)
       : node_(node),
         name_(std::move(name)),
         coding_(std::move(coding)),
@@ -42,7 +42,7 @@ class SliceSet {
   /// reported that they do not have theirs, or have something else, or are no longer members.
   [[nodiscard]] bool lost() const;
   /// Which slices gave something else than was stored.
-  [[nodiscard]] ec::PieceSet bad() const { return bad_; }
+  [[nodiscard]] ec::SliceNumbers bad() const { return bad_; }
 
  private:
   Status choose();
@@ -50,7 +50,7 @@ class SliceSet {
   Task<void> bring(std::uint64_t stripe);
   void start_calls(std::uint64_t stripe);
   bool collect();
-  [[nodiscard]] ec::PieceSet late(ec::PieceSet waiting);
+  [[nodiscard]] ec::SliceNumbers late(ec::SliceNumbers waiting);
   Status add_to(ec::StripeReader& into);
   void leave_out(std::size_t slice, const Error& why);
 
@@ -59,19 +59,19 @@ class SliceSet {
   io::Coding coding_;
   const ec::Layout layout_;
   const std::uint64_t end_;  // after the last stripe
-  const ec::PieceSet wanted_;
+  const ec::SliceNumbers wanted_;
   const TurnFor purpose_;
-  std::array<std::unique_ptr<SliceSource>, ec::kPiecesMax> sources_;
-  ec::PieceSet chosen_;
-  std::array<std::shared_ptr<SliceCall>, ec::kPiecesMax> calls_;  // of chosen ones, under way
+  std::array<std::unique_ptr<SliceSource>, ec::kSlicesMax> sources_;
+  ec::SliceNumbers chosen_;
+  std::array<std::shared_ptr<SliceCall>, ec::kSlicesMax> calls_;  // of chosen ones, under way
   std::shared_ptr<asio::steady_timer> bell_;                      // rung by these
   std::vector<std::chrono::steady_clock::duration> took_;         // of those of `batch_`
-  ec::PieceSet left_out_;
-  ec::PieceSet late_;      // passed over, as long as there are others
+  ec::SliceNumbers left_out_;
+  ec::SliceNumbers late_;  // passed over, as long as there are others
   bool slow_too_ = false;  // there are no others
-  ec::PieceSet bad_;
-  ec::PieceSet gone_;     // not at their homes, which said so, or bad there
-  ec::PieceSet fetched_;  // have the blocks of `batch_`
+  ec::SliceNumbers bad_;
+  ec::SliceNumbers gone_;     // not at their homes, which said so, or bad there
+  ec::SliceNumbers fetched_;  // have the blocks of `batch_`
   ec::Stripes batch_;
 };
 

@@ -45,11 +45,11 @@ inline void append(std::string& text, std::span<const std::byte> bytes) {
   text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-/// Calls `each` with every set of `count` of the pieces 0 to n-1.
+/// Calls `each` with every set of `count` of the slices 0 to n-1.
 inline void for_each_set(std::size_t n, std::size_t count,
-                         const std::function<void(PieceSet)>& each) {
+                         const std::function<void(SliceNumbers)>& each) {
   for (std::uint32_t bits = 0; bits < std::uint32_t{1} << n; ++bits)
-    if (const PieceSet set(bits); set.size() == count) each(set);
+    if (const SliceNumbers set(bits); set.size() == count) each(set);
 }
 
 /// Of telling_sizes() the first: those around nothing, and around a byte in each data slice.
@@ -72,7 +72,7 @@ inline std::vector<std::string> encode_object(const Geometry& geometry, std::str
                                               std::size_t chunk = 100'000, SetId set = kSet) {
   auto encoder = Encoder::of(geometry, set, false);
   REQUIRE(encoder.has_value());
-  std::vector<std::string> slices(geometry.pieces());
+  std::vector<std::string> slices(geometry.slices());
   const auto keep = [&](const Stripe& stripe) {
     for (std::size_t i = 0; i < slices.size(); ++i) append(slices[i], stripe.block(i));
   };
@@ -97,7 +97,7 @@ inline Layout layout_of(const Geometry& geometry, std::uint64_t object_bytes) {
 
 /// Bytes [begin, end) from those slices that are `alive`; an error's text when they cannot be read.
 inline std::string decode_object(const Layout& layout, const std::vector<std::string>& slices,
-                                 PieceSet alive, std::uint64_t begin, std::uint64_t end) {
+                                 SliceNumbers alive, std::uint64_t begin, std::uint64_t end) {
   std::string object;
   for (Decoder decoder(layout, kSet, begin, end); !decoder.done(); decoder.next()) {
     const auto chosen = slices_to_read(alive, decoder.wanted(), layout.geometry().k);

@@ -19,7 +19,7 @@ std::string flip(std::string text, std::size_t at) {
 
 /// The blocks of the `lost` slices, made again from some of the others.
 std::vector<std::string> rebuild(const Layout& layout, const std::vector<std::string>& slices,
-                                 PieceSet sources, PieceSet lost) {
+                                 SliceNumbers sources, SliceNumbers lost) {
   std::vector<std::string> made(lost.size());
   for (Rebuilder rebuilder(layout, kSet, lost); !rebuilder.done(); rebuilder.next()) {
     for (const std::size_t slice : sources)
@@ -48,8 +48,8 @@ TEST_CASE("slices: whichever m of k + m <= 16 are lost, objects and slices come 
         slices.push_back(encode_object(geometry, objects.back()));
       }
       std::size_t turn = 0;
-      for_each_set(n, n - k, [&](PieceSet lost) {
-        const PieceSet alive = PieceSet::first(n) - lost;
+      for_each_set(n, n - k, [&](SliceNumbers lost) {
+        const SliceNumbers alive = SliceNumbers::first(n) - lost;
         ++erasures;
         std::vector<std::size_t> with;
         const std::size_t in_turn = kBoundarySizes + turn++ % (sizes.size() - kBoundarySizes);
@@ -88,10 +88,10 @@ TEST_CASE("slices: codes up to k + m = 32 with any losses, sampled", "[ec]") {
     const std::size_t size = sizes[below(sizes.size())];
     const std::string object = random_text(size, seed + static_cast<std::uint32_t>(round));
     const auto slices = encode_object(geometry, object, 1 + below(3000));
-    PieceSet lost;
+    SliceNumbers lost;
     while (lost.size() < n - k) lost.insert(below(n));
     const Layout layout = layout_of(geometry, size);
-    const PieceSet alive = PieceSet::first(n) - lost;
+    const SliceNumbers alive = SliceNumbers::first(n) - lost;
     INFO(k << "+" << n - k << ", " << size << " bytes, lost " << std::hex << lost.bits());
     REQUIRE(decode_object(layout, slices, alive, 0, size) == object);
     const auto made = rebuild(layout, slices, alive, lost);
@@ -99,7 +99,7 @@ TEST_CASE("slices: codes up to k + m = 32 with any losses, sampled", "[ec]") {
     for (const std::size_t slice : lost) REQUIRE(made[next++] == slices[slice]);
     // One more, and it is an error instead of wrong bytes.
     if (size > 0 && alive.size() > 1)
-      REQUIRE(decode_object(layout, slices, alive - PieceSet{*alive.begin()}, 0, size)
+      REQUIRE(decode_object(layout, slices, alive - SliceNumbers{*alive.begin()}, 0, size)
                   .find("slices are there") != std::string::npos);
   }
 }
@@ -112,8 +112,8 @@ TEST_CASE("slices: blocks of the real size", "[ec]") {
     const auto slices = encode_object(geometry, object);
     const Layout layout = layout_of(geometry, size);
     for (const std::string& slice : slices) CHECK(slice.size() == layout.blocks_bytes());
-    CHECK(decode_object(layout, slices, PieceSet::first(6), 0, size) == object);
-    CHECK(decode_object(layout, slices, PieceSet{1, 3, 4, 5}, 0, size) == object);
+    CHECK(decode_object(layout, slices, SliceNumbers::first(6), 0, size) == object);
+    CHECK(decode_object(layout, slices, SliceNumbers{1, 3, 4, 5}, 0, size) == object);
   }
 }
 
@@ -130,12 +130,12 @@ TEST_CASE("slices: ranges, with and without losses", "[ec]") {
       std::size_t begin = std::uniform_int_distribution<std::size_t>(0, size)(random);
       std::size_t end = std::uniform_int_distribution<std::size_t>(0, size)(random);
       if (begin > end) std::swap(begin, end);
-      PieceSet lost;
+      SliceNumbers lost;
       lost.insert(static_cast<std::size_t>(round) % 6);
       lost.insert(static_cast<std::size_t>(round) / 6 % 6);
       if (round % 3 == 0) lost = {};
       INFO(size << " bytes, " << begin << " to " << end << ", lost " << std::hex << lost.bits());
-      REQUIRE(decode_object(layout, slices, PieceSet::first(6) - lost, begin, end) ==
+      REQUIRE(decode_object(layout, slices, SliceNumbers::first(6) - lost, begin, end) ==
               object.substr(begin, end - begin));
     }
   }
@@ -147,7 +147,7 @@ TEST_CASE("slices: a range needs only the slices that hold it", "[ec]") {
   const std::string object = random_text(4 * geometry.stripe_bytes(), 3);
   const auto slices = encode_object(geometry, object);
   Decoder decoder(layout_of(geometry, object.size()), kSet, unit + 10, unit + 20);
-  CHECK(decoder.wanted() == PieceSet{1});
+  CHECK(decoder.wanted() == SliceNumbers{1});
   CHECK_FALSE(decoder.ready());
   CHECK_FALSE(decoder.bytes().has_value());
   REQUIRE(decoder.add(1, block_of(slices[1], decoder.block_range())).has_value());
@@ -207,7 +207,7 @@ TEST_CASE("slices: one that fails in the middle is replaced, and nothing starts 
   // Slice 1 has a bad byte in block 2, slice 4 ends in block 5, slice 0 comes back at block 7.
   slices[1] = flip(slices[1], 2 * kBlockBytesMin + 77);
   slices[4].resize(5 * kBlockBytesMin + 9);
-  PieceSet alive{0, 1, 2, 3, 4, 5};
+  SliceNumbers alive{0, 1, 2, 3, 4, 5};
   std::string got;
   std::vector<std::string> errors;
   for (Decoder decoder(layout, kSet, 0, object.size()); !decoder.done(); decoder.next()) {
@@ -258,14 +258,14 @@ TEST_CASE("slices: damaged and misplaced blocks are never decoded", "[ec][safety
       auto broken = slices;
       broken[bad].replace(kBlockBytesMin, kBlockBytesMin, damage);
       // Data slices that are bad, or data that would be computed from them.
-      PieceSet alive = PieceSet::first(6);
+      SliceNumbers alive = SliceNumbers::first(6);
       if (bad >= 4) alive.erase(0);
       if (bad == 5) alive.erase(1);
       INFO(what << " in slice " << bad);
       const std::string got = decode_object(layout, broken, alive, 0, object.size());
       CHECK(got.size() < 200);  // an error's text
       CHECK(got.find(fmt::format("lock 1 of slice {}", bad)) != std::string::npos);
-      Rebuilder rebuilder(layout, kSet, PieceSet{bad == 0 ? 1U : 0U});
+      Rebuilder rebuilder(layout, kSet, SliceNumbers{bad == 0 ? 1U : 0U});
       rebuilder.next();
       CHECK_FALSE(rebuilder.add(bad, block_of(broken[bad], rebuilder.block_range())).has_value());
       CHECK(rebuilder.have().empty());
@@ -312,9 +312,9 @@ TEST_CASE("slices: an object under way holds one stripe, and a reader the missin
   const std::string object = random_text(geometry.stripe_bytes() * 2, 31);
   const auto slices = encode_object(geometry, object);
   const Layout layout = layout_of(geometry, object.size());
-  for (const PieceSet lost : {PieceSet{}, PieceSet{9}, PieceSet{0, 1}}) {
+  for (const SliceNumbers lost : {SliceNumbers{}, SliceNumbers{9}, SliceNumbers{0, 1}}) {
     Decoder decoder(layout, kSet, 0, object.size());
-    const auto chosen = slices_to_read(PieceSet::first(10) - lost, decoder.wanted(), 8);
+    const auto chosen = slices_to_read(SliceNumbers::first(10) - lost, decoder.wanted(), 8);
     REQUIRE(chosen.has_value());
     for (const std::size_t slice : *chosen)
       REQUIRE(decoder.add(slice, block_of(slices[slice], decoder.block_range())).has_value());

@@ -76,7 +76,7 @@ std::vector<ec::Stripe> stripes_of(const ec::Geometry& geometry) {
   return stripes;
 }
 
-/// ISA-L by itself, as its manual has it: m pieces out of the k after the first `lost`.
+/// ISA-L by itself, as its manual has it: m units out of the k after the first `lost`.
 class Raw {
  public:
   Raw(const ec::Geometry& geometry, bool encode)
@@ -86,7 +86,7 @@ class Raw {
         unit_(static_cast<int>(geometry.unit_bytes())),
         tables_(32 * geometry.k * geometry.m) {
     const std::size_t square = geometry.k * geometry.k;
-    std::vector<std::uint8_t> matrix(geometry.k * geometry.pieces());
+    std::vector<std::uint8_t> matrix(geometry.k * geometry.slices());
     std::vector<std::uint8_t> inverse(square);
     gf_gen_cauchy1_matrix(matrix.data(), k_ + m_, k_);
     std::uint8_t* rows = &matrix[square];
@@ -98,8 +98,8 @@ class Raw {
     ec_init_tables(k_, m_, rows, tables_.data());
   }
   void run(const ec::Stripe& stripe, const ec::Stripe& out) {
-    std::array<std::uint8_t*, ec::kPiecesMax> from{};
-    std::array<std::uint8_t*, ec::kPiecesMax> to{};
+    std::array<std::uint8_t*, ec::kSlicesMax> from{};
+    std::array<std::uint8_t*, ec::kSlicesMax> to{};
     for (std::size_t i = 0; i < static_cast<std::size_t>(k_); ++i)
       from[i] = reinterpret_cast<std::uint8_t*>(stripe.room(first_ + i).data());
     for (std::size_t i = 0; i < static_cast<std::size_t>(m_); ++i)
@@ -137,7 +137,7 @@ void decode(const ec::Geometry& geometry, const ec::Layout& layout,
             const std::vector<ec::Stripe>& stripes) {
   ec::Decoder decoder(layout, kSet, 0, layout.object_bytes());
   for (; !decoder.done(); decoder.next()) {
-    for (std::size_t i = geometry.m; i < geometry.pieces(); ++i)
+    for (std::size_t i = geometry.m; i < geometry.slices(); ++i)
       if (!decoder.add(i, stripes[decoder.stripe()].block(i))) die("a block is bad");
     if (!decoder.bytes()) die("cannot decode");
   }
@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
   sides.push_back(
       {"isal", [&](std::size_t i) { raw.run(options.encode ? one : stripes[i], made); }});
   if (options.encode) {
-    sides.push_back({"crc32c", [&](std::size_t) { check_sums(one, 0, geometry.pieces()); }});
+    sides.push_back({"crc32c", [&](std::size_t) { check_sums(one, 0, geometry.slices()); }});
     sides.push_back({"stream", [&](std::size_t) { encode(*plain, from, options.chunk); }});
     sides.push_back({"hashed", [&](std::size_t) { encode(*hashed, from, options.chunk); }});
   } else {

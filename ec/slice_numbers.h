@@ -8,11 +8,11 @@
 
 namespace tarn::ec {
 
-/// No code has more data and parity pieces together.
-inline constexpr std::size_t kPiecesMax = 32;
+/// No code has more data and parity slices together.
+inline constexpr std::size_t kSlicesMax = 32;
 
-/// Some of the pieces of a stripe, or of an object's slices: 0 to k-1 are data, k to k+m-1 parity.
-class PieceSet {
+/// Some slices of an object, or their units in a stripe: 0 to k-1 are data, k to k+m-1 parity.
+class SliceNumbers {
  public:
   class iterator {
    public:
@@ -38,23 +38,23 @@ class PieceSet {
     std::uint32_t rest_ = 0;
   };
 
-  constexpr PieceSet() = default;
-  /// Bit i stands for piece i.
-  constexpr explicit PieceSet(std::uint32_t bits) : bits_(bits) {}
-  constexpr PieceSet(std::initializer_list<std::size_t> pieces) {
-    for (const std::size_t piece : pieces) insert(piece);
+  constexpr SliceNumbers() = default;
+  /// Bit i stands for slice i.
+  constexpr explicit SliceNumbers(std::uint32_t bits) : bits_(bits) {}
+  constexpr SliceNumbers(std::initializer_list<std::size_t> slices) {
+    for (const std::size_t slice : slices) insert(slice);
   }
-  /// The pieces 0 to `count` - 1.
-  [[nodiscard]] static constexpr PieceSet first(std::size_t count) {
-    return PieceSet(static_cast<std::uint32_t>((std::uint64_t{1} << count) - 1));
+  /// The slices 0 to `count` - 1.
+  [[nodiscard]] static constexpr SliceNumbers first(std::size_t count) {
+    return SliceNumbers(static_cast<std::uint32_t>((std::uint64_t{1} << count) - 1));
   }
 
-  constexpr void insert(std::size_t piece) { bits_ |= std::uint32_t{1} << piece; }
-  constexpr void erase(std::size_t piece) { bits_ &= ~(std::uint32_t{1} << piece); }
-  [[nodiscard]] constexpr bool contains(std::size_t piece) const {
-    return (bits_ >> piece & 1U) != 0;
+  constexpr void insert(std::size_t slice) { bits_ |= std::uint32_t{1} << slice; }
+  constexpr void erase(std::size_t slice) { bits_ &= ~(std::uint32_t{1} << slice); }
+  [[nodiscard]] constexpr bool contains(std::size_t slice) const {
+    return (bits_ >> slice & 1U) != 0;
   }
-  [[nodiscard]] constexpr bool contains(PieceSet others) const {
+  [[nodiscard]] constexpr bool contains(SliceNumbers others) const {
     return (others.bits_ & ~bits_) == 0;
   }
   [[nodiscard]] constexpr std::size_t size() const {
@@ -63,8 +63,8 @@ class PieceSet {
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] constexpr std::uint32_t bits() const { return bits_; }
   /// The `count` lowest of these, or all when there are fewer: data before parity.
-  [[nodiscard]] constexpr PieceSet lowest(std::size_t count) const {
-    PieceSet chosen;
+  [[nodiscard]] constexpr SliceNumbers lowest(std::size_t count) const {
+    SliceNumbers chosen;
     for (auto at = begin(); at != end() && chosen.size() < count; ++at) chosen.insert(*at);
     return chosen;
   }
@@ -73,16 +73,16 @@ class PieceSet {
   [[nodiscard]] constexpr iterator begin() const { return iterator(bits_); }
   [[nodiscard]] constexpr iterator end() const { return iterator(); }
 
-  constexpr bool operator==(const PieceSet&) const = default;
-  friend constexpr PieceSet operator|(PieceSet a, PieceSet b) {
-    return PieceSet(a.bits_ | b.bits_);
+  constexpr bool operator==(const SliceNumbers&) const = default;
+  friend constexpr SliceNumbers operator|(SliceNumbers a, SliceNumbers b) {
+    return SliceNumbers(a.bits_ | b.bits_);
   }
-  friend constexpr PieceSet operator&(PieceSet a, PieceSet b) {
-    return PieceSet(a.bits_ & b.bits_);
+  friend constexpr SliceNumbers operator&(SliceNumbers a, SliceNumbers b) {
+    return SliceNumbers(a.bits_ & b.bits_);
   }
   /// Those of `a` that are not in `b`.
-  friend constexpr PieceSet operator-(PieceSet a, PieceSet b) {
-    return PieceSet(a.bits_ & ~b.bits_);
+  friend constexpr SliceNumbers operator-(SliceNumbers a, SliceNumbers b) {
+    return SliceNumbers(a.bits_ & ~b.bits_);
   }
 
  private:
