@@ -1,6 +1,6 @@
 #include "target/routes.h"
 
-#include "target/coded/piece_requests.h"
+#include "target/coded/slice_requests.h"
 #include "target/job/bucket_copy.h"
 #include "target/job/bucket_mirror.h"
 #include "target/job/erase_all.h"
@@ -88,23 +88,23 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
        bind(node, take_copy)},
       {"POST", "/v1/internal/move/give", "give one name to its owner now", bind(node, give_home)},
-      {"PUT", "/v1/internal/pieces/write", "take a piece of a coded object, which is nothing yet",
-       bind(node, write_piece)},
-      {"POST", "/v1/internal/pieces/seal", "make a piece of what was written",
-       bind(node, seal_written_piece)},
+      {"PUT", "/v1/internal/pieces/write", "take a slice of a coded object, which is nothing yet",
+       bind(node, write_slice)},
+      {"POST", "/v1/internal/pieces/seal", "make a slice of what was written",
+       bind(node, seal_written_slice)},
       {"POST", "/v1/internal/pieces/abandon", "what was written is not wanted",
-       bind(node, abandon_piece)},
-      {"GET", "/v1/internal/pieces/read", "bytes of a piece", bind(node, read_piece)},
-      {"POST", "/v1/internal/pieces/drop", "a piece is not needed up to a generation",
-       bind(node, drop_piece)},
-      {"POST", "/v1/internal/pieces/have", "which of these pieces are here",
-       bind(node, tell_pieces)},
-      {"POST", "/v1/internal/pieces/ask", "which of these pieces are needed where they are",
-       bind(node, judge_pieces)},
+       bind(node, abandon_slice)},
+      {"GET", "/v1/internal/pieces/read", "bytes of a slice", bind(node, read_slice)},
+      {"POST", "/v1/internal/pieces/drop", "a slice is not needed up to a generation",
+       bind(node, drop_slice)},
+      {"POST", "/v1/internal/pieces/have", "which of these slices are here",
+       bind(node, tell_slices)},
+      {"POST", "/v1/internal/pieces/ask", "which of these slices are needed where they are",
+       bind(node, judge_slices)},
       {"GET", "/v1/internal/slices",
        "counts a bucket's coded objects of this target by their slices", bind(node, count_slices)},
-      {"POST", "/v1/internal/pieces/bad", "a piece of an object of yours must be made anew",
-       bind(node, hear_of_bad_piece)},
+      {"POST", "/v1/internal/pieces/bad", "a slice of an object of yours must be made anew",
+       bind(node, hear_of_bad_slice)},
       {"GET", "/v1/internal/holdings", "how many objects lie here", bind(node, tell_holdings)},
       {"GET", "/v1/internal/rebalance", "how far it is with bringing names home",
        bind(node, tell_rebalance)},

@@ -62,7 +62,7 @@ Result<std::vector<Subject>> subjects_on_drives(const std::vector<std::string>& 
   for (const auto& [key, copies] : scan.objects()) {
     if (key.first.find('@') != std::string::npos || !wanted(filter, key.first, key.second))
       continue;
-    if (copies.empty() || copies.front().slices != nullptr) continue;  // in pieces
+    if (copies.empty() || copies.front().slices != nullptr) continue;  // in slices
     const FoundFile& file = copies.front();
     const auto drive = static_cast<std::size_t>(
         std::find_if(drives.begin(), drives.end(),

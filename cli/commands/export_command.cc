@@ -37,7 +37,7 @@ void export_object(ExportDirectory& directory, const DriveScan::ObjectKey& key,
                    const std::vector<FoundFile>& copies, Report& report) {
   std::vector<Error> errors;
   if (copies.empty())
-    errors.push_back({Errc::corrupt, fmt::format("{}/{}: none of its pieces is on these drives",
+    errors.push_back({Errc::corrupt, fmt::format("{}/{}: none of its slices is on these drives",
                                                  key.first, key.second)});
   for (const FoundFile& copy : copies) {
     const auto outcome = directory.write(key.first, key.second, copy);
@@ -68,7 +68,7 @@ Exit finish(const Report& report, const ExportArguments& arguments, bool json) {
         report.failed, report.unfinished);
   if (report.without_record > 0 && !arguments.salvage && !json)
     fmt::print(
-        "{} more names have pieces enough and no record on these drives: deleted, or their record "
+        "{} more names have slices enough and no record on these drives: deleted, or their record "
         "was lost. --salvage writes them, too\n",
         report.without_record);
   if (report.damaged) return Exit::integrity;

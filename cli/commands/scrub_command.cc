@@ -43,10 +43,10 @@ std::vector<std::string> scrub_row_of(const std::string& target, const std::stri
 
 void add_findings(const std::string& path, const ordered_json& drive, Table& table) {
   for (const auto& each : drive.at("found")) {
-    const auto& piece = each.at("piece");
+    const auto& slice = each.at("piece");
     table.add({scrub_time_text(each.at("found_ns")), path, each.at("file").get<std::string>(),
                each.at("bucket").get<std::string>() + "/" + each.at("object").get<std::string>(),
-               piece.is_number() ? std::to_string(piece.get<int>()) : "-",
+               slice.is_number() ? std::to_string(slice.get<int>()) : "-",
                each.at("outcome").get<std::string>()});
   }
 }

@@ -133,7 +133,7 @@ void DriveScan::take(const std::string& path) {
   if (!attribute)
     return problem_({attribute.error().code, path + ": " + attribute.error().message});
   const io::ObjectRecord& record = attribute->record;
-  if (record.kind == io::ObjectRecord::Kind::slice) return keep_piece(path, *attribute);
+  if (record.kind == io::ObjectRecord::Kind::slice) return keep_slice(path, *attribute);
   const IdAndName key{attribute->bucket_id, attribute->name};
   keep(folder_of(attribute->bucket), attribute->name,
        {path, attribute->bucket_id, record.generation, record.size, record.xxh64,
@@ -151,21 +151,21 @@ void DriveScan::keep(const std::string& folder, const std::string& name, FoundFi
   files.push_back(std::move(file));
 }
 
-void DriveScan::keep_piece(const std::string& path, const io::ObjectAttribute& attribute) {
+void DriveScan::keep_slice(const std::string& path, const io::ObjectAttribute& attribute) {
   made_as_[attribute.bucket_id] = folder_of(attribute.bucket);
   const io::ObjectRecord& record = attribute.record;
-  PieceSet& set = pieces_[{attribute.bucket_id, attribute.name}][record.piece->set];
-  set.object = {"",          attribute.bucket_id, record.piece->written,
+  SetFiles& set = slices_[{attribute.bucket_id, attribute.name}][record.slice->set];
+  set.object = {"",          attribute.bucket_id, record.slice->written,
                 record.size, record.xxh64,        record.modified_ns,
                 nullptr};
-  set.found.shape = *record.piece;
-  if (record.piece->index == io::kWhole)
+  set.found.shape = *record.slice;
+  if (record.slice->index == io::kWhole)
     set.found.wholes.push_back(path);
   else
-    set.found.slices.push_back({path, record.piece->index});
+    set.found.slices.push_back({path, record.slice->index});
 }
 
-std::vector<FoundFile> DriveScan::files_of(const PieceSet& set) {
+std::vector<FoundFile> DriveScan::files_of(const SetFiles& set) {
   std::vector<FoundFile> out;
   FoundFile file = set.object;
   for (const std::string& whole : set.found.wholes) {
@@ -201,10 +201,10 @@ std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::objects() cons
         files = at->second;
         continue;
       }
-      const auto pieces = pieces_.find(at->first);
-      if (pieces == pieces_.end()) continue;
-      const auto its = pieces->second.find(set->second);
-      if (its != pieces->second.end()) files = files_of(its->second);
+      const auto slices = slices_.find(at->first);
+      if (slices == slices_.end()) continue;
+      const auto its = slices->second.find(set->second);
+      if (its != slices->second.end()) files = files_of(its->second);
     }
   }
   return out;
@@ -213,10 +213,10 @@ std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::objects() cons
 std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::without_record() const {
   std::map<ObjectKey, std::vector<FoundFile>> out;
   for (const auto& [folder, id] : buckets_by_folder()) {
-    for (auto at = pieces_.lower_bound({id, ""}); at != pieces_.end() && at->first.first == id;
+    for (auto at = slices_.lower_bound({id, ""}); at != slices_.end() && at->first.first == id;
          ++at) {
       if (files_.contains(at->first)) continue;
-      const PieceSet* last = nullptr;
+      const SetFiles* last = nullptr;
       for (const auto& [number, set] : at->second) {
         const bool newer = last == nullptr || last->object.generation < set.object.generation;
         if (is_enough(set.found) && newer) last = &set;

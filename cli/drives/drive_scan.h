@@ -14,9 +14,9 @@
 
 namespace tarn::cli {
 
-/// Files found of the pieces of an object that were made together (docs/decisions/019).
+/// Files found of the slices of an object that were made together (docs/decisions/019).
 struct FoundSet {
-  io::Piece shape;  ///< which set, and how it is cut; its index says nothing
+  io::Slice shape;  ///< which set, and how it is cut; its index says nothing
   struct File {
     std::string path;
     std::uint8_t index = 0;  ///< of the slice
@@ -25,7 +25,7 @@ struct FoundSet {
   std::vector<std::string> wholes;
 };
 
-/// A data file that says which object it is, or pieces that do.
+/// A data file that says which object it is, or slices that do.
 struct FoundFile {
   std::string path;  ///< what to call it
   BucketId bucket_id{};
@@ -60,13 +60,13 @@ class DriveScan {
   Status add(const std::string& drive);
 
   /// Files of equal, newest generation, in the order of bucket and name. Of an object that is kept
-  /// in pieces: each whole, then its slices, however few. A bucket is called as the newest
+  /// in slices: each whole, then its slices, however few. A bucket is called as the newest
   /// .tarn/cluster.json of the drives says, since its files keep the name that it was made with. Of
   /// buckets of one name that one counts, or else the last one made.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> objects() const;
-  /// As objects(): of names of which no record was found, but pieces that are enough, the set that
+  /// As objects(): of names of which no record was found, but slices that are enough, the set that
   /// was written last. Its record has been lost with all of its homes, or the object was deleted or
-  /// overwritten when some of them were away: the pieces cannot tell.
+  /// overwritten when some of them were away: the slices cannot tell.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> without_record() const;
   /// Files without attribute: writes that were never finished.
   [[nodiscard]] std::uint64_t unfinished() const { return unfinished_; }
@@ -77,7 +77,7 @@ class DriveScan {
   void scan_directory(const std::string& directory);
   void take(const std::string& path);
   void keep(const std::string& folder, const std::string& name, FoundFile file);
-  void keep_piece(const std::string& path, const io::ObjectAttribute& attribute);
+  void keep_slice(const std::string& path, const io::ObjectAttribute& attribute);
   [[nodiscard]] std::map<std::string, BucketId> buckets_by_folder() const;
 
   Problem problem_;
@@ -86,14 +86,14 @@ class DriveScan {
   std::map<BucketId, std::string> names_;    // folders of the buckets that there are
   std::map<BucketId, std::string> made_as_;  // folders as the files have them
   using IdAndName = std::pair<BucketId, std::string>;
-  struct PieceSet {
+  struct SetFiles {
     FoundFile object;  ///< without path
     FoundSet found;
   };
-  [[nodiscard]] static std::vector<FoundFile> files_of(const PieceSet& set);
+  [[nodiscard]] static std::vector<FoundFile> files_of(const SetFiles& set);
   std::map<IdAndName, std::vector<FoundFile>> files_;
-  std::map<IdAndName, std::uint64_t> coded_;  // the set of those of files_ that are kept in pieces
-  std::map<IdAndName, std::map<std::uint64_t, PieceSet>> pieces_;
+  std::map<IdAndName, std::uint64_t> coded_;  // the set of those of files_ that are kept in slices
+  std::map<IdAndName, std::map<std::uint64_t, SetFiles>> slices_;
   std::uint64_t unfinished_ = 0;
 };
 

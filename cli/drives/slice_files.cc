@@ -78,7 +78,7 @@ Status fill(ec::Decoder& decoder, SliceFiles& files, const FoundFile& object) {
 
 Status read_slices(const FoundFile& object,
                    const std::function<Status(std::span<const std::byte>)>& take) {
-  const io::Piece& shape = object.slices->shape;
+  const io::Slice& shape = object.slices->shape;
   TRY(const auto layout, ec::Layout::of({shape.k, shape.m, shape.block_bytes}, object.size));
   ec::Decoder decoder(layout, ec::SetId(shape.set), 0, object.size);
   for (SliceFiles files(*object.slices); !decoder.done(); decoder.next()) {

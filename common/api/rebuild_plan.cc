@@ -52,7 +52,7 @@ Loss cost_of_loss(const std::vector<Stake>& stakes, const RebuildRates& rates) {
       out.lost_bytes += stake.bytes;
       continue;
     }
-    // All pieces of one object that went are made at once, from k that are read once.
+    // All slices of one object that went are made at once, from k that are read once.
     out.objects += stake.objects;
     out.bytes += stake.bytes;
     out.read += stake.bytes / std::max(1U, stake.together) * stake.k;

@@ -10,14 +10,14 @@ namespace tarn::api {
 
 /// Content of `tarn rebuild plan`: what the loss of a drive or a target would cost. Pure.
 
-/// Objects that lie in the same way on what may be lost. A copy is a piece of an object that is
+/// Objects that lie in the same way on what may be lost. A copy is a slice of an object that is
 /// kept as copies: k = 1, and m of the others.
 struct Stake {
-  std::uint32_t k = 1;         ///< pieces that the object is made of again
+  std::uint32_t k = 1;         ///< slices that the object is made of again
   std::uint32_t m = 0;         ///< that may go
-  std::uint32_t together = 1;  ///< pieces of one object that would go at once
+  std::uint32_t together = 1;  ///< slices of one object that would go at once
   std::uint64_t objects = 0;
-  std::uint64_t bytes = 0;  ///< of all these pieces
+  std::uint64_t bytes = 0;  ///< of all these slices
 
   bool operator==(const Stake&) const = default;
 };

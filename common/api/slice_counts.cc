@@ -18,10 +18,10 @@ std::optional<std::uint64_t> number_in(const json& in) {
   return in.get<std::uint64_t>();
 }
 
-json sum_json(const PieceSum& sum) { return {sum.pieces, sum.bytes}; }
+json sum_json(const SliceSum& sum) { return {sum.slices, sum.bytes}; }
 
 /// Targets of before said nothing of them.
-PieceSum sum_in(const json& in, const char* key) {
+SliceSum sum_in(const json& in, const char* key) {
   const auto its = in.find(key);
   if (its == in.end()) return {};
   return {its->at(0).get<std::uint64_t>(), its->at(1).get<std::uint64_t>()};
@@ -29,8 +29,8 @@ PieceSum sum_in(const json& in, const char* key) {
 
 }  // namespace
 
-void PieceSum::add(const PieceSum& other) {
-  pieces += other.pieces;
+void SliceSum::add(const SliceSum& other) {
+  slices += other.slices;
   bytes += other.bytes;
 }
 

@@ -11,13 +11,13 @@
 
 namespace tarn::api {
 
-/// Pieces of coded objects that lie on targets.
-struct PieceSum {
-  std::uint64_t pieces = 0;
+/// Slices of coded objects that lie on targets.
+struct SliceSum {
+  std::uint64_t slices = 0;
   std::uint64_t bytes = 0;  ///< of their files
 
-  void add(const PieceSum& other);
-  bool operator==(const PieceSum&) const = default;
+  void add(const SliceSum& other);
+  bool operator==(const SliceSum&) const = default;
 };
 
 /// Counts of the slices of a bucket's coded objects. The owner of an object counts its slices where
@@ -43,11 +43,11 @@ struct SliceCounts {
   /// Number of drives of the owners that were out of service: objects whose records lie there are
   /// in none of these.
   std::uint64_t drives_away = 0;
-  /// Pieces on the targets that no record names: they go soon. Told with the first names only.
-  PieceSum unnamed = {};
+  /// Slices on the targets that no record names: they go soon. Told with the first names only.
+  SliceSum unnamed = {};
   /// Those of which the owner could not tell when it was asked last. Told with the first names
   /// only.
-  PieceSum unjudged = {};
+  SliceSum unjudged = {};
   /// Names of objects that are readable now and would not be without the targets that the caller
   /// named. Nothing if it named none, or if a target of before answered.
   std::optional<std::set<std::string>> unreadable = {};

@@ -13,7 +13,7 @@
 namespace tarn::io {
 namespace {
 
-constexpr std::uint8_t kPlainFormat = 1;  // of a record without coding or piece, for ever
+constexpr std::uint8_t kPlainFormat = 1;  // of a record without coding or slice, for ever
 constexpr std::uint8_t kCodedFormat = 2;
 constexpr std::uint8_t kAttributeFormat = 1;
 constexpr std::size_t kKernelAttributeBytesMax = 64UL * 1024;
@@ -121,39 +121,39 @@ Result<Coding> read_coding(PackedReader& in) {
   return coding;
 }
 
-void write_piece(PackedWriter& out, const Piece& piece) {
-  out.fixed64(piece.set);
-  out.byte(piece.k);
-  out.byte(piece.m);
-  out.byte(piece.index);
-  out.number(piece.block_bytes);
-  out.number(piece.file_bytes);
-  write_generation(out, piece.written);
+void write_slice(PackedWriter& out, const Slice& slice) {
+  out.fixed64(slice.set);
+  out.byte(slice.k);
+  out.byte(slice.m);
+  out.byte(slice.index);
+  out.number(slice.block_bytes);
+  out.number(slice.file_bytes);
+  write_generation(out, slice.written);
 }
 
-Result<Piece> read_piece(PackedReader& in) {
-  Piece piece;
-  piece.set = in.fixed64();
-  piece.k = in.byte();
-  piece.m = in.byte();
-  piece.index = in.byte();
-  piece.block_bytes = read_small(in);
-  piece.file_bytes = in.number();
-  piece.written = read_generation(in);
-  TRY_OK(check(piece));
-  return piece;
+Result<Slice> read_slice(PackedReader& in) {
+  Slice slice;
+  slice.set = in.fixed64();
+  slice.k = in.byte();
+  slice.m = in.byte();
+  slice.index = in.byte();
+  slice.block_bytes = read_small(in);
+  slice.file_bytes = in.number();
+  slice.written = read_generation(in);
+  TRY_OK(check(slice));
+  return slice;
 }
 
 /// A tombstone never has a tail, whatever it was made of.
 bool has_coding(const ObjectRecord& record) {
   return record.kind == Kind::object && record.coding.has_value();
 }
-bool has_piece(const ObjectRecord& record) {
-  return record.kind == Kind::slice && record.piece.has_value();
+bool has_slice(const ObjectRecord& record) {
+  return record.kind == Kind::slice && record.slice.has_value();
 }
 
 void write_record(PackedWriter& out, const ObjectRecord& record) {
-  out.byte(has_coding(record) || has_piece(record) ? kCodedFormat : kPlainFormat);
+  out.byte(has_coding(record) || has_slice(record) ? kCodedFormat : kPlainFormat);
   out.byte(static_cast<std::uint8_t>(record.kind));
   write_generation(out, record.generation);
   out.number(record.file.directory);
@@ -168,7 +168,7 @@ void write_record(PackedWriter& out, const ObjectRecord& record) {
     out.text(value);
   }
   if (has_coding(record)) write_coding(out, *record.coding);
-  if (has_piece(record)) write_piece(out, *record.piece);
+  if (has_slice(record)) write_slice(out, *record.slice);
 }
 
 /// Reads what follows the pairs in a record of format 2.
@@ -178,12 +178,12 @@ Status read_tail(PackedReader& in, ObjectRecord& record) {
     TRY(record.coding, read_coding(in));
     return {};
   }
-  TRY(record.piece, read_piece(in));
+  TRY(record.slice, read_slice(in));
   if (record.version != 0 || !record.custom.empty())
-    return fail(Errc::corrupt, "object record: a piece with a version or metadata");
-  if (record.piece->index == kWhole && record.piece->file_bytes != record.size)
+    return fail(Errc::corrupt, "object record: a slice with a version or metadata");
+  if (record.slice->index == kWhole && record.slice->file_bytes != record.size)
     return fail(Errc::corrupt, "object record: a whole of {} bytes of an object of {}",
-                record.piece->file_bytes, record.size);
+                record.slice->file_bytes, record.size);
   return {};
 }
 
@@ -194,7 +194,7 @@ Result<ObjectRecord> read_record(PackedReader& in) {
     return fail(Errc::corrupt, "object record: unknown format {}", format);
   const bool plain = format == kPlainFormat;
   const std::uint8_t kind = in.byte();
-  // Tombstones have the one format, pieces the other.
+  // Tombstones have the one format, slices the other.
   if (kind != 1 && kind != (plain ? 2 : 3))
     return fail(Errc::corrupt, "object record: unknown kind {} in format {}", kind, format);
   record.kind = static_cast<Kind>(kind);
@@ -241,10 +241,10 @@ Status check(const Coding& coding) {
   return {};
 }
 
-Status check(const Piece& piece) {
-  TRY_OK(check_code(piece.k, piece.m, piece.block_bytes));
-  if (piece.index != kWhole && piece.index >= piece.k + piece.m)
-    return fail(Errc::corrupt, "piece {} of {} slices", piece.index, piece.k + piece.m);
+Status check(const Slice& slice) {
+  TRY_OK(check_code(slice.k, slice.m, slice.block_bytes));
+  if (slice.index != kWhole && slice.index >= slice.k + slice.m)
+    return fail(Errc::corrupt, "slice {} of {} slices", slice.index, slice.k + slice.m);
   return {};
 }
 

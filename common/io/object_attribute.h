@@ -26,9 +26,9 @@ struct FileName {
   [[nodiscard]] std::string directory_path() const;
 };
 
-/// How an object is kept in pieces (docs/decisions/019-coded-objects.md): k + m slices, and perhaps
-/// the whole. Its file is empty then. Plain numbers: target/drive/piece_ids.h makes what ec/ knows
-/// of them.
+/// Form of a coded object (docs/decisions/019-coded-objects.md): k + m slices, and perhaps the
+/// whole. Its file is empty then. Plain numbers: target/drive/slice_ids.h makes what ec/ knows of
+/// them.
 struct Coding {
   enum class Layout : std::uint8_t {
     striped = 1,  ///< slices only
@@ -38,7 +38,7 @@ struct Coding {
   std::uint8_t k = 0;
   std::uint8_t m = 0;
   std::uint32_t block_bytes = 0;
-  std::uint64_t set = 0;           ///< of all pieces that were made together
+  std::uint64_t set = 0;           ///< of all slices that were made together
   Generation written;              ///< of the write that made them
   std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": no target has it
   std::string whole;               ///< the home of the whole; "": no target has it
@@ -46,13 +46,13 @@ struct Coding {
   bool operator==(const Coding&) const = default;
 };
 
-/// The whole is the piece of this number.
+/// The whole is the slice of this number.
 inline constexpr std::uint8_t kWhole = 255;
 /// No object has more slices.
 inline constexpr std::size_t kSlicesMax = 32;
 
-/// Which piece of which set a file is.
-struct Piece {
+/// Slice that a file is, and its set.
+struct Slice {
   std::uint64_t set = 0;
   std::uint8_t k = 0;
   std::uint8_t m = 0;
@@ -61,15 +61,15 @@ struct Piece {
   std::uint64_t file_bytes = 0;  ///< of the whole file, its label included
   Generation written;            ///< of the write that made the set
 
-  bool operator==(const Piece&) const = default;
+  bool operator==(const Slice&) const = default;
 };
 
 /// corrupt for what is no coding: numbers that are no code, or not a home for each slice.
 [[nodiscard]] Status check(const Coding& coding);
-/// corrupt for what is no piece.
-[[nodiscard]] Status check(const Piece& piece);
+/// corrupt for what is no slice.
+[[nodiscard]] Status check(const Slice& slice);
 
-/// Record of an object or a piece of one in the index, and (with its names) in the file itself.
+/// Record of an object or a slice of one in the index, and (with its names) in the file itself.
 struct ObjectRecord {
   enum class Kind : std::uint8_t { object = 1, tombstone = 2, slice = 3 };
   Kind kind = Kind::object;
@@ -81,14 +81,14 @@ struct ObjectRecord {
   std::int64_t modified_ns = 0;                             ///< wall clock; for people
   std::vector<std::pair<std::string, std::string>> custom;  ///< custom metadata and Content-Type
   std::optional<Coding> coding;  ///< objects only: size and xxh64 are the object's all the same
-  /// Kind slice, and always there. `generation` is that of the record for which the piece was
+  /// Kind slice, and always there. `generation` is that of the record for which the slice was
   /// sealed here; size, xxh64 and modified_ns are the object's, version is 0 and custom is empty.
-  std::optional<Piece> piece;
+  std::optional<Slice> slice;
 
   bool operator==(const ObjectRecord&) const = default;
   /// Bytes of its file: none of a coded object.
   [[nodiscard]] std::uint64_t file_bytes() const {
-    return piece ? piece->file_bytes : coding ? 0 : size;
+    return slice ? slice->file_bytes : coding ? 0 : size;
   }
   /// Quoted: `"<xxh64>-<size>"`, the same on every copy; of an object that was fetched from
   /// upstream, the entity tag that it has there.

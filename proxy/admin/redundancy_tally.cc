@@ -42,9 +42,9 @@ void to_json(json& out, const Redundancy& counted) {
   if (counted.survives_zones) out["survives_zones"] = *counted.survives_zones;
   if (counted.coded) {
     out["coded"] = *counted.coded;
-    out["unnamed_pieces"] = counted.unnamed.pieces;
+    out["unnamed_pieces"] = counted.unnamed.slices;
     out["unnamed_bytes"] = counted.unnamed.bytes;
-    out["unjudged_pieces"] = counted.unjudged.pieces;
+    out["unjudged_pieces"] = counted.unjudged.slices;
     out["unjudged_bytes"] = counted.unjudged.bytes;
   }
   out["complete"] = counted.complete();

@@ -36,9 +36,9 @@ struct Redundancy {
   /// The same of zones; nothing also where placement uses none.
   std::optional<std::uint64_t> survives_zones = {};
   std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
-  /// Pieces that no record names, and those of which the owner could not tell (api::SliceCounts).
-  api::PieceSum unnamed;
-  api::PieceSum unjudged;
+  /// Slices that no record names, and those of which the owner could not tell (api::SliceCounts).
+  api::SliceSum unnamed;
+  api::SliceSum unjudged;
   std::set<std::string> targets_away;  ///< what lies there is not counted
   /// Of targets that were asked, by id: what their drives keep from the counts.
   std::map<std::string, api::Uncounted> uncounted;

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 #include "common/obs/log.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 #include "target/replica/newest.h"
 
 namespace tarn::target {

@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-Task<Status> seal_lane(const io::ObjectAttribute& object, std::shared_ptr<PieceLane> lane) {
+Task<Status> seal_lane(const io::ObjectAttribute& object, std::shared_ptr<SliceLane> lane) {
   const Generation& generation = object.record.generation;
   CO_TRY_OK(co_await lane->seal(object, generation, generation, false));
   CO_FAIL_POINT("coded.one_sealed");
@@ -38,7 +38,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   }
   if (sealed < enough_of_them) {
     co_await take_back(object.record.generation);
-    co_return fail(Errc::unavailable, "{} of the {} pieces of {} are stored, {} are needed: {}",
+    co_return fail(Errc::unavailable, "{} of the {} slices of {} are stored, {} are needed: {}",
                    sealed, all, name_.object, enough_of_them, last_.message);
   }
   degraded_ = degraded_ || sealed < all;

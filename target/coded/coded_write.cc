@@ -11,13 +11,13 @@
 #include "common/base/gather.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 #include "target/node/bodies.h"
 
 namespace tarn::target {
 namespace {
 
-using Opened = Result<std::shared_ptr<PieceLane>>;
+using Opened = Result<std::shared_ptr<SliceLane>>;
 
 }  // namespace
 
@@ -70,12 +70,12 @@ std::vector<cluster::SlicePlace> CodedWrite::plan() {
 }
 
 Task<void> CodedWrite::open_whole(std::optional<std::uint64_t> length) {
-  PieceWrite write;
-  write.token = new_piece_token();
+  SliceWrite write;
+  write.token = new_slice_token();
   write.key = {name_.bucket, name_.object, ec::raw(set_), io::kWhole};
   write.geometry = terms_.geometry;
   write.bytes = length;
-  auto opened = co_await PieceLane::open(node_, node_.id, std::move(write));
+  auto opened = co_await SliceLane::open(node_, node_.id, std::move(write));
   if (opened)
     whole_ = std::move(*opened);
   else
@@ -97,14 +97,14 @@ Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
     std::vector<std::size_t> slices;
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       if (lanes_[i] != nullptr || places[i].id.empty()) continue;
-      PieceWrite write;
-      write.token = new_piece_token();
+      SliceWrite write;
+      write.token = new_slice_token();
       write.key = {name_.bucket, name_.object, ec::raw(set_), static_cast<std::uint8_t>(i)};
       write.geometry = terms_.geometry;
       write.rank = places[i].rank;
       write.bytes = bytes;
       slices.push_back(i);
-      openings.push_back(PieceLane::open(node_, places[i].id, std::move(write)));
+      openings.push_back(SliceLane::open(node_, places[i].id, std::move(write)));
     }
     if (openings.empty()) co_return enough();
     const auto opened = co_await gather(std::move(openings));
@@ -132,7 +132,7 @@ std::size_t CodedWrite::wanted() const {
   return terms_.owner_only ? 1 : lanes_.size() + (terms_.whole ? 1 : 0);
 }
 
-/// How many pieces are acknowledged: with k of them the first loss would be one of the object.
+/// How many slices are acknowledged: with k of them the first loss would be one of the object.
 std::size_t CodedWrite::needed() const {
   if (terms_.strict || terms_.owner_only) return wanted();
   return terms_.geometry.k + (SAFETY("safety.enough_slices") ? 1 : 0);
@@ -145,10 +145,10 @@ Status CodedWrite::enough() const {
   const bool full = last_.code == Errc::no_space;
   if (!stands_well && there >= needed())
     return fail(Errc::unavailable,
-                "the pieces of {} would lie on fewer targets than they shall (durability: strict)",
+                "the slices of {} would lie on fewer targets than they shall (durability: strict)",
                 name_.object);
   return fail(full ? Errc::no_space : Errc::unavailable,
-              "{} of the {} pieces of {} have a home, {} are needed; the last that took none: {}",
+              "{} of the {} slices of {} have a home, {} are needed; the last that took none: {}",
               there, wanted(), name_.object, needed(), last_.message);
 }
 

@@ -11,7 +11,7 @@
 
 #include "common/cluster/place/slice_plan.h"
 #include "ec/encoder.h"
-#include "target/coded/piece_lane.h"
+#include "target/coded/slice_lane.h"
 #include "target/node/node.h"
 
 namespace tarn::target {
@@ -27,7 +27,7 @@ class CodedWrite {
     bool owner_only = false;  ///< nothing but the whole, so far, whatever the layout
     bool strict = false;      ///< all slices, on as many targets as a full cluster has, or none
   };
-  /// Finds a home for each piece. `length`: of the object, if that is known. unavailable, or
+  /// Finds a home for each slice. `length`: of the object, if that is known. unavailable, or
   /// no_space, when there are fewer than k + 1, or `strict` wants more.
   static Task<Result<std::unique_ptr<CodedWrite>>> begin(TargetNode& node, ObjectName name,
                                                          const Terms& terms,
@@ -50,7 +50,7 @@ class CodedWrite {
 
   /// The coding that seal() will give, when all goes well, for a record of this generation.
   [[nodiscard]] io::Coding planned(const Generation& written) const;
-  /// Makes pieces of what was written, durably, for the version that `object` is: its generation,
+  /// Makes slices of what was written, durably, for the version that `object` is: its generation,
   /// size, checksum and time. Slices that no home has are made again at others, out of the rest.
   /// Returns the coding that names all that is sealed. Under the name's lock. After an error
   /// nothing may name any of it, and it goes.
@@ -83,7 +83,7 @@ class CodedWrite {
   Task<void> seal_lanes(const io::ObjectAttribute& object);
   Task<void> replace(const io::ObjectAttribute& object);
   Task<void> take_back(Generation up_to);
-  [[nodiscard]] PieceKey key_of(std::uint8_t index) const {
+  [[nodiscard]] SliceKey key_of(std::uint8_t index) const {
     return {name_.bucket, name_.object, ec::raw(set_), index};
   }
   [[nodiscard]] io::Coding coding(const Generation& written, const std::vector<std::string>& homes,
@@ -94,9 +94,9 @@ class CodedWrite {
   const Terms terms_;
   const ec::SetId set_;
   ec::Encoder encoder_;
-  std::vector<std::shared_ptr<PieceLane>> lanes_;             // by index; null: no target takes it
+  std::vector<std::shared_ptr<SliceLane>> lanes_;             // by index; null: no target takes it
   std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
-  std::shared_ptr<PieceLane> whole_;                          // null: there is none, or it failed
+  std::shared_ptr<SliceLane> whole_;                          // null: there is none, or it failed
   std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // home and index
   std::string whole_sealed_;                                  // where; empty: nowhere
   std::set<std::string> refused_;                             // targets that failed, or refused

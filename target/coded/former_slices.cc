@@ -3,8 +3,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/coded/piece_calls.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/holder_calls.h"
+#include "target/coded/slice_home.h"
 
 namespace tarn::target {
 namespace {
@@ -19,7 +19,7 @@ bool former_slices_names(const io::ObjectRecord& record, std::uint64_t set, std:
 }
 
 /// Until it has heard, or it is time to leave it to the homes that ask.
-Task<void> drop_patiently(TargetNode& node, std::string home, PieceDrop order) {
+Task<void> drop_patiently(TargetNode& node, std::string home, SliceDrop order) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (auto pause = kPauseFirst; pause <= kPauseLast; pause *= 2) {
     const Status told = co_await drop_at(node, home, order);
@@ -32,11 +32,11 @@ Task<void> drop_patiently(TargetNode& node, std::string home, PieceDrop order) {
 }  // namespace
 
 void drop_there(TargetNode& node, const asio::any_io_executor& executor, std::string home,
-                PieceDrop order) {
+                SliceDrop order) {
   if (home == node.id)
-    drop_piece_later(node, std::move(order));
+    drop_slice_later(node, std::move(order));
   else if (!home.empty())
-    node.aside.spawn(executor, "drop of a piece",
+    node.aside.spawn(executor, "drop of a slice",
                      drop_patiently(node, std::move(home), std::move(order)));
 }
 

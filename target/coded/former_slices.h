@@ -2,20 +2,20 @@
 
 #include <string>
 
-#include "target/coded/piece_format.h"
+#include "target/coded/slice_messages.h"
 #include "target/node/node.h"
 
 namespace tarn::target {
 
-/// Tells the homes of pieces of a former record that these are not needed up to `now.generation`:
-/// `now` is complete, and pieces that it names itself stay (docs/decisions/019, rule D). In the
+/// Tells the homes of slices of a former record that these are not needed up to `now.generation`:
+/// `now` is complete, and slices that it names itself stay (docs/decisions/019, rule D). In the
 /// background, as drop_there().
 void drop_former(TargetNode& node, const asio::any_io_executor& executor, const ObjectName& name,
                  const io::Coding& former, const io::ObjectRecord& now);
 
-/// Tells `home`, which may be this target or none (empty), that it may drop a piece. Tries for a
+/// Tells `home`, which may be this target or none (empty), that it may drop a slice. Tries for a
 /// minute, in the background on `executor`: a home that does not hear it asks, but not soon.
 void drop_there(TargetNode& node, const asio::any_io_executor& executor, std::string home,
-                PieceDrop order);
+                SliceDrop order);
 
 }  // namespace tarn::target

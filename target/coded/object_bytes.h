@@ -31,7 +31,7 @@ class ObjectBytes {
   /// A whole that is read, wherever it is.
   struct Whole {
     TargetNode& node;
-    PieceKey key;
+    SliceKey key;
     std::string home;
     std::uint64_t bytes;
     std::uint64_t xxh64;

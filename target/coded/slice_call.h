@@ -19,7 +19,7 @@ namespace tarn::target {
 /// connection. For one event loop.
 struct SliceCall {
   std::string home;
-  PieceKey key;
+  SliceKey key;
   ec::Layout layout;    ///< of the object
   ec::Stripes rest;     ///< that may be asked for yet, when the slice is to be opened
   ec::Stripes missing;  ///< that are asked for now

@@ -1,7 +1,7 @@
 #include "target/coded/slice_orders.h"
 
 #include "common/base/check.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 
 namespace tarn::target {
 
@@ -25,11 +25,11 @@ Result<std::string> label_of(const io::ObjectAttribute& object, const ec::SliceI
 
 }  // namespace
 
-Result<PieceSeal> seal_order(const io::ObjectAttribute& object, const ec::SliceId& slice,
+Result<SliceSeal> seal_order(const io::ObjectAttribute& object, const ec::SliceId& slice,
                              const Generation& written, const Generation& named_by,
-                             PieceToken token) {
+                             SliceToken token) {
   const io::ObjectRecord& version = object.record;
-  PieceSeal seal;
+  SliceSeal seal;
   seal.token = token;
   std::uint64_t body = version.size;
   if (slice.index != io::kWhole) {
@@ -48,7 +48,7 @@ Result<PieceSeal> seal_order(const io::ObjectAttribute& object, const ec::SliceI
   record.size = version.size;
   record.xxh64 = version.xxh64;
   record.modified_ns = version.modified_ns;
-  record.piece = piece_of(slice, body + seal.label.size(), written);
+  record.slice = slice_of(slice, body + seal.label.size(), written);
   return seal;
 }
 

@@ -3,18 +3,18 @@
 #include "common/io/object_attribute.h"
 #include "ec/layout.h"
 #include "ec/slice_format.h"
-#include "target/coded/piece_format.h"
+#include "target/coded/slice_messages.h"
 #include "target/store/object_name.h"
 
 namespace tarn::target {
 
-// Attribute and label of a piece. Pure.
+// Attribute and label of a slice. Pure.
 
 /// The order to seal slice `slice` (io::kWhole: the whole) of the version that `object` says, whose
 /// set was written under `written`, for a record of generation `named_by`. invalid_argument when
 /// the names are too long for a label.
-[[nodiscard]] Result<PieceSeal> seal_order(const io::ObjectAttribute& object,
+[[nodiscard]] Result<SliceSeal> seal_order(const io::ObjectAttribute& object,
                                            const ec::SliceId& slice, const Generation& written,
-                                           const Generation& named_by, PieceToken token);
+                                           const Generation& named_by, SliceToken token);
 
 }  // namespace tarn::target

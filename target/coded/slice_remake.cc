@@ -13,26 +13,26 @@
 #include "target/coded/slice_set.h"
 #include "target/coded/slice_source.h"
 #include "target/coded/whole_source.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 
 namespace tarn::target {
 namespace {
 
-using Lanes = std::vector<std::shared_ptr<PieceLane>>;
+using Lanes = std::vector<std::shared_ptr<SliceLane>>;
 
-Task<Result<std::shared_ptr<PieceLane>>> slice_remake_open_lane(TargetNode& node,
+Task<Result<std::shared_ptr<SliceLane>>> slice_remake_open_lane(TargetNode& node,
                                                                 const ObjectName& name,
                                                                 const io::Coding& coding,
                                                                 SliceGoal goal, std::uint64_t bytes,
                                                                 TurnFor purpose) {
-  PieceWrite write;
-  write.token = new_piece_token();
+  SliceWrite write;
+  write.token = new_slice_token();
   write.key = {name.bucket, name.object, coding.set, goal.index};
   write.geometry = geometry_of(coding);
   write.rank = goal.rank;
   write.bytes = bytes;
   write.purpose = purpose;
-  co_return co_await PieceLane::open(node, std::move(goal.home), std::move(write));
+  co_return co_await SliceLane::open(node, std::move(goal.home), std::move(write));
 }
 
 /// Those that have not failed, in the order of their slices.
@@ -81,7 +81,7 @@ std::shared_ptr<const ec::Stripe> stripe_of(std::span<const std::byte> block, st
 }
 
 Task<Status> copy_blocks(SliceSource& from, const ec::SliceId& slice, const ec::Layout& layout,
-                         PieceLane& to, const Toll& toll) {
+                         SliceLane& to, const Toll& toll) {
   for (std::uint64_t at = 0; at < layout.stripes();) {
     const std::uint64_t count =
         std::min(SliceSource::blocks_at_once(layout), layout.stripes() - at);
@@ -99,7 +99,7 @@ Task<Status> copy_blocks(SliceSource& from, const ec::SliceId& slice, const ec::
 
 }  // namespace
 
-Task<Result<std::shared_ptr<PieceLane>>> copy_slice(TargetNode& node, ObjectName name,
+Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName name,
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll) {
   const io::Coding& coding = *version.coding;
@@ -124,7 +124,7 @@ namespace {
 Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Coding& coding,
                        const std::vector<SliceGoal>& goals, std::uint64_t bytes, TurnFor purpose,
                        const Refused& refused) {
-  std::vector<Task<Result<std::shared_ptr<PieceLane>>>> openings;
+  std::vector<Task<Result<std::shared_ptr<SliceLane>>>> openings;
   openings.reserve(goals.size());
   for (const SliceGoal& goal : goals)
     openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes, purpose));
@@ -218,7 +218,7 @@ std::shared_ptr<const std::vector<std::byte>> copy_of(std::span<const std::byte>
   return std::make_shared<const std::vector<std::byte>>(part.begin(), part.end());
 }
 
-Task<Status> copy_into(WholeSource& from, PieceLane& lane, const Toll& toll) {
+Task<Status> copy_into(WholeSource& from, SliceLane& lane, const Toll& toll) {
   while (true) {
     const auto part = std::make_shared<std::vector<std::byte>>(PooledBuffer::kSmallBytes);
     CO_TRY(const std::size_t got, co_await from.next(*part));
@@ -228,7 +228,7 @@ Task<Status> copy_into(WholeSource& from, PieceLane& lane, const Toll& toll) {
   }
 }
 
-Task<Status> decode_into(CodedReader& reader, PieceLane& lane, const Toll& toll) {
+Task<Status> decode_into(CodedReader& reader, SliceLane& lane, const Toll& toll) {
   while (true) {
     CO_TRY(const auto parts, co_await reader.next());
     if (parts.empty()) co_return co_await lane.finish();
@@ -258,7 +258,7 @@ Task<Result<Lanes>> cut_whole(TargetNode& node, ObjectName name, const io::Objec
   co_return lanes;
 }
 
-Task<Result<std::shared_ptr<PieceLane>>> make_whole(TargetNode& node, ObjectName name,
+Task<Result<std::shared_ptr<SliceLane>>> make_whole(TargetNode& node, ObjectName name,
                                                     io::ObjectRecord version, Toll toll) {
   CO_FAIL_POINT("whole.make");
   const io::Coding& coding = *version.coding;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "target/coded/piece_lane.h"
+#include "target/coded/slice_lane.h"
 #include "target/drive/toll.h"
 #include "target/node/node.h"
 
@@ -26,18 +26,18 @@ using Refused = std::function<void(const std::string& home, const Error& error)>
 /// home, where it waits to be sealed. For each goal its lane; null: its home failed, or does not
 /// take it. An error when k slices cannot be had: then nothing is anywhere. `purpose`: who waits
 /// for it; the homes of the others let their clients go before a repair, and before no client.
-Task<Result<std::vector<std::shared_ptr<PieceLane>>>> remake_slices(
+Task<Result<std::vector<std::shared_ptr<SliceLane>>>> remake_slices(
     TargetNode& node, ObjectName name, const io::ObjectRecord& version,
     std::vector<SliceGoal> goals, TurnFor purpose, Toll toll = {}, Refused refused = {});
 
 /// Brings a copy of one slice from where `version.coding` names it to its new home, where it waits
 /// to be sealed. Errors: of either side; then nothing is there.
-Task<Result<std::shared_ptr<PieceLane>>> copy_slice(TargetNode& node, ObjectName name,
+Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName name,
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll = {});
 
 /// The same out of the whole, where `version.coding` names it: when fewer than k slices are left.
-Task<Result<std::vector<std::shared_ptr<PieceLane>>>> cut_whole(TargetNode& node, ObjectName name,
+Task<Result<std::vector<std::shared_ptr<SliceLane>>>> cut_whole(TargetNode& node, ObjectName name,
                                                                 const io::ObjectRecord& version,
                                                                 std::vector<SliceGoal> goals,
                                                                 Toll toll = {},
@@ -46,7 +46,7 @@ Task<Result<std::vector<std::shared_ptr<PieceLane>>>> cut_whole(TargetNode& node
 /// Brings the whole here from where `version.coding` names it, or, when that is nowhere, makes it
 /// out of k slices; it waits to be sealed. Not under the name's lock. After an error nothing is
 /// there.
-Task<Result<std::shared_ptr<PieceLane>>> make_whole(TargetNode& node, ObjectName name,
+Task<Result<std::shared_ptr<SliceLane>>> make_whole(TargetNode& node, ObjectName name,
                                                     io::ObjectRecord version, Toll toll = {});
 
 }  // namespace tarn::target

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 
 namespace tarn::target {
 namespace {
@@ -115,7 +115,7 @@ void SliceSet::start_calls(std::uint64_t stripe) {
   TARN_CHECK(missing.count > 0 && missing.count <= rest.count);
   for (const std::size_t slice : chosen_ - fetched_) {
     if (calls_[slice]) continue;
-    PieceKey key{name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)};
+    SliceKey key{name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)};
     calls_[slice] = std::make_shared<SliceCall>(SliceCall{.home = coding_.homes[slice],
                                                           .key = std::move(key),
                                                           .layout = layout_,

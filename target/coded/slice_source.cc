@@ -8,18 +8,18 @@
 namespace tarn::target {
 
 Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, std::string home,
-                                                             PieceKey key, const ec::Layout& layout,
+                                                             SliceKey key, const ec::Layout& layout,
                                                              ec::Stripes stripes, TurnFor purpose,
                                                              bool unless_slow) {
   const ec::FileRange range = layout.file_range(stripes);
   std::unique_ptr<SliceSource> source(new SliceSource(home, layout));
   if (home != node.id) {
     CO_TRY(source->download_,
-           co_await PieceDownload::open(node, std::move(home),
+           co_await SliceDownload::open(node, std::move(home),
                                         {std::move(key), range, purpose, unless_slow}));
     co_return source;
   }
-  CO_TRY(const auto slice, co_await node.store.pieces().open(key, unless_slow));
+  CO_TRY(const auto slice, co_await node.store.slices().open(key, unless_slow));
   if (slice->file_bytes() != layout.blocks_bytes())
     co_return fail(Errc::corrupt, "slice {} of {} is of an object of another size", key.index,
                    key.name);

@@ -9,7 +9,7 @@
 
 #include "common/base/buffer_pool.h"
 #include "ec/layout.h"
-#include "target/coded/piece_calls.h"
+#include "target/coded/holder_calls.h"
 #include "target/drive/block_reader.h"
 #include "target/node/node.h"
 
@@ -20,10 +20,10 @@ namespace tarn::target {
 class SliceSource {
  public:
   /// For the blocks of `stripes`. `layout`: of the object. Errors: object_not_found (no such slice
-  /// there), timeout (`unless_slow`: it is on a slow drive), and those of PieceDownload::open() and
-  /// PiecesHere::open().
+  /// there), timeout (`unless_slow`: it is on a slow drive), and those of SliceDownload::open() and
+  /// SlicesHere::open().
   static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string home,
-                                                         PieceKey key, const ec::Layout& layout,
+                                                         SliceKey key, const ec::Layout& layout,
                                                          ec::Stripes stripes, TurnFor purpose,
                                                          bool unless_slow = false);
 
@@ -47,7 +47,7 @@ class SliceSource {
   const ec::Layout layout_;
   PooledBuffer buffer_;
   ec::Stripes fetched_;
-  std::optional<PieceDownload> download_;
+  std::optional<SliceDownload> download_;
   // Of a slice that lies here, which is read by the MiB:
   std::unique_ptr<BlockReader> reader_;
   PooledBuffer read_;

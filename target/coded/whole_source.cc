@@ -5,14 +5,14 @@
 namespace tarn::target {
 
 Task<Result<std::unique_ptr<WholeSource>>> WholeSource::open(TargetNode& node, std::string home,
-                                                             PieceKey key, std::uint64_t bytes,
+                                                             SliceKey key, std::uint64_t bytes,
                                                              TurnFor purpose) {
   std::unique_ptr<WholeSource> source(new WholeSource(bytes));
   if (home == node.id) {
-    CO_TRY(source->object_, co_await node.store.pieces().open(std::move(key)));
+    CO_TRY(source->object_, co_await node.store.slices().open(std::move(key)));
     source->blocks_.emplace(*source->object_, purpose);
   } else {
-    CO_TRY(source->download_, co_await PieceDownload::open(node, std::move(home),
+    CO_TRY(source->download_, co_await SliceDownload::open(node, std::move(home),
                                                            {std::move(key), {0, bytes}, purpose}));
   }
   co_return std::move(source);

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "target/coded/piece_calls.h"
+#include "target/coded/holder_calls.h"
 #include "target/drive/block_reader.h"
 
 namespace tarn::target {
@@ -16,9 +16,9 @@ namespace tarn::target {
 /// coroutine.
 class WholeSource {
  public:
-  /// `bytes`: of the object. Errors as PiecesHere::open() and PieceDownload::open().
+  /// `bytes`: of the object. Errors as SlicesHere::open() and SliceDownload::open().
   static Task<Result<std::unique_ptr<WholeSource>>> open(TargetNode& node, std::string home,
-                                                         PieceKey key, std::uint64_t bytes,
+                                                         SliceKey key, std::uint64_t bytes,
                                                          TurnFor purpose);
 
   /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were given.
@@ -29,7 +29,7 @@ class WholeSource {
 
   std::shared_ptr<OpenObject> object_;  // here
   std::optional<BlockReader> blocks_;
-  std::optional<PieceDownload> download_;  // elsewhere
+  std::optional<SliceDownload> download_;  // elsewhere
   std::uint64_t rest_;
 };
 

@@ -120,7 +120,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     batch.put_flag("foreign", may_hold_misplaced ? "1" : "0");
     TRY_OK(drive->index_->commit(std::move(batch)));
   }
-  drive->cache_policy_->note_stored(report->bytes + report->piece_bytes);
+  drive->cache_policy_->note_stored(report->bytes + report->slice_bytes);
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
   drive->load_access_times();
@@ -224,8 +224,8 @@ void Drive::forget_bucket_now(BucketId bucket) {
   };
   const auto work = [&]() -> Status {
     TRY_OK(index_->list(bucket, "", "", collect));
-    TRY_OK(index_->list_pieces(bucket, std::nullopt,
-                               [&](const PieceKey&, const io::ObjectRecord& record) {
+    TRY_OK(index_->list_slices(bucket, std::nullopt,
+                               [&](const SliceKey&, const io::ObjectRecord& record) {
                                  files.push_back(record.file);
                                  bytes += record.file_bytes();
                                  return true;

@@ -252,10 +252,10 @@ class Drive {
   /// Cuts an unfinished file back to `size` bytes.
   Task<Status> truncate(WorkFile& file, std::uint64_t size);
 
-  // Pieces of objects whose records may lie elsewhere (drive_pieces.cc; docs/decisions/019). Only a
-  // caller that holds the piece's lock (PiecesHere) seals, raises or drops it.
+  // Slices of objects whose records may lie elsewhere (drive_slices.cc; docs/decisions/019). Only a
+  // caller that holds the slice's lock (SlicesHere) seals, raises or drops it.
 
-  /// Data with which seal() makes a work file a piece. The file holds the blocks of a slice or the
+  /// Data with which seal() makes a work file a slice. The file holds the blocks of a slice or the
   /// bytes of a whole.
   struct SealOrder {
     io::ObjectAttribute attribute;         ///< of kind slice; seal() says which file it is
@@ -268,31 +268,31 @@ class Drive {
     had_it,    ///< one of the same generation is here; the work file is nothing still
     had_newer  ///< one of a higher generation is
   };
-  /// Makes `file` the piece that `order` says, in place of what is here of it: on stable storage
-  /// when it returns. invalid_argument when lengths or label are not those of such a piece. After
+  /// Makes `file` the slice that `order` says, in place of what is here of it: on stable storage
+  /// when it returns. invalid_argument when lengths or label are not those of such a slice. After
   /// an error nothing is sealed.
   Task<Result<Sealed>> seal(WorkFile& file, SealOrder order);
-  /// Gives a piece a higher generation, durably. False: it is not here.
-  Task<Result<bool>> raise_piece(PieceKey key, Generation generation);
-  Task<Result<std::optional<io::ObjectRecord>>> find_piece(PieceKey key);
-  /// The pieces of a set that are here.
-  Task<Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>>> pieces_of(BucketId bucket,
+  /// Gives a slice a higher generation, durably. False: it is not here.
+  Task<Result<bool>> raise_slice(SliceKey key, Generation generation);
+  Task<Result<std::optional<io::ObjectRecord>>> find_slice(SliceKey key);
+  /// The slices of a set that are here.
+  Task<Result<std::vector<std::pair<SliceKey, io::ObjectRecord>>>> slices_of(BucketId bucket,
                                                                              std::string name,
                                                                              std::uint64_t set);
-  /// A piece, opened for reading; null when it is not here. Of a whole it has the record of a plain
+  /// A slice, opened for reading; null when it is not here. Of a whole it has the record of a plain
   /// object. corrupt when its file has another length than its entry says.
-  Task<Result<std::shared_ptr<OpenObject>>> open_piece(PieceKey key);
+  Task<Result<std::shared_ptr<OpenObject>>> open_slice(SliceKey key);
   /// Bytes that follow a slice's blocks, unchanged. object_not_found, and corrupt when it is not
   /// this slice's label.
-  Task<Result<std::string>> piece_label(PieceKey key);
-  /// Takes a piece away, durably, when its generation is not above `up_to`. False: nothing is here
+  Task<Result<std::string>> slice_label(SliceKey key);
+  /// Takes a slice away, durably, when its generation is not above `up_to`. False: nothing is here
   /// that is so old.
-  Task<Result<bool>> drop_piece(PieceKey key, Generation up_to);
-  /// Shows `visit` what Index::list_pieces() does, on one of the drive's threads.
-  Task<Status> walk_pieces(BucketId bucket, std::optional<PieceKey> after,
-                           Index::PieceVisitor visit);
+  Task<Result<bool>> drop_slice(SliceKey key, Generation up_to);
+  /// Shows `visit` what Index::list_slices() does, on one of the drive's threads.
+  Task<Status> walk_slices(BucketId bucket, std::optional<SliceKey> after,
+                           Index::SliceVisitor visit);
   /// True if there is any, of whatever bucket.
-  Task<Result<bool>> has_pieces();
+  Task<Result<bool>> has_slices();
 
   /// rewrite_identity() on this drive, whatever else changes its file. Blocking.
   Status keep_identity(const DriveIdentity& identity);
@@ -445,21 +445,21 @@ class Drive {
   void reap(BucketId bucket, const std::string& name, const io::FileName& file);
   Result<std::shared_ptr<OpenObject>> open_now(BucketId bucket, const std::string& name);
   Result<std::vector<std::uint32_t>> checksums_of(const io::ObjectRecord& record);
-  struct PieceFile {
+  struct SliceFile {
     io::ObjectRecord record;
     UniqueFd fd;
   };
-  Result<std::optional<PieceFile>> open_piece_file(const PieceKey& key);
-  Result<std::shared_ptr<OpenObject>> open_piece_now(const PieceKey& key);
-  Result<std::string> piece_label_now(const PieceKey& key);
+  Result<std::optional<SliceFile>> open_slice_file(const SliceKey& key);
+  Result<std::shared_ptr<OpenObject>> open_slice_now(const SliceKey& key);
+  Result<std::string> slice_label_now(const SliceKey& key);
   Result<Sealed> seal_now(WorkFile& file, SealOrder& order);
-  Status commit_piece(const WorkFile& file, const SealOrder& order, const PieceKey& key,
+  Status commit_slice(const WorkFile& file, const SealOrder& order, const SliceKey& key,
                       const std::optional<io::ObjectRecord>& old);
   void note_sealed(WorkFile& file, const SealOrder& order,
                    const std::optional<io::ObjectRecord>& old);
-  Result<bool> raise_piece_now(const PieceKey& key, const Generation& generation);
-  Result<bool> drop_piece_now(const PieceKey& key, const Generation& up_to);
-  /// Before the drive gets its first record of a coded object, or its first piece: programs that do
+  Result<bool> raise_slice_now(const SliceKey& key, const Generation& generation);
+  Result<bool> drop_slice_now(const SliceKey& key, const Generation& up_to);
+  /// Before the drive gets its first record of a coded object, or its first slice: programs that do
   /// not know of such refuse the drive from then on.
   Status raise_format();
   /// Reads part of a data file and counts it.

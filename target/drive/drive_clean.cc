@@ -7,7 +7,7 @@
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
 #include "target/drive/file_names.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 
 namespace tarn::target {
 namespace {
@@ -37,7 +37,7 @@ Task<Result<KnownFiles>> Drive::known_files(const std::set<BucketId>& dead) {
       if (dead.contains(bucket)) known.dead.insert(bucket);
       if (record.kind == io::ObjectRecord::Kind::object) known.named.push_back(record.file);
     }));
-    TRY_OK(index_->scan_pieces([&](const PieceKey& key, const io::ObjectRecord& record) {
+    TRY_OK(index_->scan_slices([&](const SliceKey& key, const io::ObjectRecord& record) {
       if (dead.contains(key.bucket)) known.dead.insert(key.bucket);
       known.named.push_back(record.file);
       return true;
@@ -73,8 +73,8 @@ Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const Cle
   if (!order.only.empty() && !order.only.contains(leftover.bucket)) return std::nullopt;
   if (order.dead.contains(leftover.bucket)) return std::optional(leftover);
   if (attribute->record.kind == io::ObjectRecord::Kind::slice) {
-    // By pieces alone, as a start does it: a file without an entry is one that it would adopt.
-    TRY(const auto sealed, index_->find_piece(key_of(*attribute)));
+    // By slices alone, as a start does it: a file without an entry is one that it would adopt.
+    TRY(const auto sealed, index_->find_slice(key_of(*attribute)));
     const bool as_new =
         sealed && sealed->file != file && sealed->generation >= attribute->record.generation;
     return as_new ? std::optional(leftover) : std::nullopt;

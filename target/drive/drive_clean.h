@@ -13,8 +13,8 @@ namespace tarn::target {
 
 /// Files and buckets that a drive's index named, at one moment.
 struct KnownFiles {
-  std::vector<io::FileName> named;  ///< by records and pieces; sorted
-  std::set<BucketId> dead;          ///< destroyed buckets that there are records or pieces of
+  std::vector<io::FileName> named;  ///< by records and slices; sorted
+  std::set<BucketId> dead;          ///< destroyed buckets that there are records or slices of
   std::vector<std::uint32_t> directories;  ///< of data files
 };
 

@@ -27,9 +27,9 @@ std::map<std::string, DrivePlace> remembered(const std::vector<FoundDrive>& foun
 
 Status check_owner(const FoundDrive& drive, const std::string& cluster, const std::string& node) {
   const DriveIdentity& identity = *drive.identity;
-  if (identity.format < 1 || identity.format > kPiecesFormat)
+  if (identity.format < 1 || identity.format > kSlicesFormat)
     return fail(Errc::conflict, "drive {} has format {}, this program understands at most {}",
-                drive.path, identity.format, kPiecesFormat);
+                drive.path, identity.format, kSlicesFormat);
   if (identity.cluster != cluster)
     return fail(Errc::conflict,
                 "drive {} (id {}) belongs to cluster {}, this is cluster {}: it is refused, not "

@@ -13,9 +13,9 @@
 
 namespace tarn::target {
 
-/// The format of a drive that may hold records of coded objects and pieces; others have 1. Nothing
+/// The format of a drive that may hold records of coded objects and slices; others have 1. Nothing
 /// sets it back.
-inline constexpr int kPiecesFormat = 2;
+inline constexpr int kSlicesFormat = 2;
 
 /// `.tarn/drive.json`: whose drive this is.
 struct DriveIdentity {

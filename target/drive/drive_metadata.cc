@@ -47,7 +47,7 @@ Status Drive::commit_patch(const std::function<IndexBatch()>& batch) {
 }
 
 Status Drive::patch_now(const io::ObjectAttribute& attribute) {
-  TARN_CHECK(attribute.record.kind == io::ObjectRecord::Kind::object && !attribute.record.piece);
+  TARN_CHECK(attribute.record.kind == io::ObjectRecord::Kind::object && !attribute.record.slice);
   if (const std::size_t bytes = io::encode(attribute).size(); bytes > io::kAttributeBytesMax)
     return fail(Errc::invalid_argument,
                 "name and metadata of {} take {} bytes, a file can carry {}: use less metadata",

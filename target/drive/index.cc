@@ -24,7 +24,7 @@ namespace {
 constexpr char kRecord = 'o';
 constexpr char kChecksums = 'c';
 constexpr char kReplaced = 'r';
-constexpr char kPiece = 's';
+constexpr char kSlice = 's';
 constexpr char kUnsynced = 'u';
 constexpr char kFlag = 'm';
 
@@ -68,17 +68,17 @@ std::string replaced_key(BucketId bucket, std::string_view name, const io::FileN
   return key;
 }
 // After the name: NUL, set and index.
-constexpr std::size_t kPieceTail = 1 + 8 + 1;
+constexpr std::size_t kSliceTail = 1 + 8 + 1;
 /// Names have no NUL here either.
-std::string pieces_prefix(BucketId bucket, std::string_view name, std::uint64_t set) {
-  std::string key = bucket_prefix(kPiece, bucket).append(name);
+std::string slices_prefix(BucketId bucket, std::string_view name, std::uint64_t set) {
+  std::string key = bucket_prefix(kSlice, bucket).append(name);
   key += '\0';
   append_be64(key, set);
   return key;
 }
-std::string piece_key(const PieceKey& piece) {
-  std::string key = pieces_prefix(piece.bucket, piece.name, piece.set);
-  key += static_cast<char>(piece.index);
+std::string slice_key(const SliceKey& slice) {
+  std::string key = slices_prefix(slice.bucket, slice.name, slice.set);
+  key += static_cast<char>(slice.index);
   return key;
 }
 io::FileName file_at_end(std::string_view key) {
@@ -99,28 +99,28 @@ Status to_status(const rocksdb::Status& status, std::string_view what, std::stri
   return fail(code, "index of drive {}: {}: {}", drive, what, status.ToString());
 }
 
-/// Objects and tombstones lie apart from pieces: one among the others was found by a key that is
+/// Objects and tombstones lie apart from slices: one among the others was found by a key that is
 /// not the record's.
 Result<io::ObjectRecord> decode_named(std::string_view value) {
   TRY(auto record, io::decode_record(value));
   if (record.kind == io::ObjectRecord::Kind::slice)
-    return fail(Errc::corrupt, "a piece among the records of objects");
+    return fail(Errc::corrupt, "a slice among the records of objects");
   return record;
 }
 
-Result<std::pair<PieceKey, io::ObjectRecord>> decode_piece(std::string_view key,
+Result<std::pair<SliceKey, io::ObjectRecord>> decode_slice(std::string_view key,
                                                            std::string_view value) {
   TRY(auto record, io::decode_record(value));
-  if (key.size() < 9 + kPieceTail || record.kind != io::ObjectRecord::Kind::slice)
-    return fail(Errc::corrupt, "no piece among the pieces");
-  PieceKey piece;
-  piece.bucket = BucketId(read_be(key.substr(1, 8)));
-  piece.name = key.substr(9, key.size() - 9 - kPieceTail);
-  piece.set = read_be(key.substr(key.size() - 9, 8));
-  piece.index = static_cast<std::uint8_t>(key.back());
-  if (piece.set != record.piece->set || piece.index != record.piece->index)
-    return fail(Errc::corrupt, "a piece under the key of another");
-  return std::pair(std::move(piece), std::move(record));
+  if (key.size() < 9 + kSliceTail || record.kind != io::ObjectRecord::Kind::slice)
+    return fail(Errc::corrupt, "no slice among the slices");
+  SliceKey slice;
+  slice.bucket = BucketId(read_be(key.substr(1, 8)));
+  slice.name = key.substr(9, key.size() - 9 - kSliceTail);
+  slice.set = read_be(key.substr(key.size() - 9, 8));
+  slice.index = static_cast<std::uint8_t>(key.back());
+  if (slice.set != record.slice->set || slice.index != record.slice->index)
+    return fail(Errc::corrupt, "a slice under the key of another");
+  return std::pair(std::move(slice), std::move(record));
 }
 
 /// Remembers that RocksDB has stopped writing.
@@ -205,11 +205,11 @@ void IndexBatch::put_replaced(BucketId bucket, std::string_view name, const io::
 void IndexBatch::erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file) {
   static_cast<void>(batch_->Delete(replaced_key(bucket, name, file)));
 }
-void IndexBatch::put_piece(const PieceKey& key, const io::ObjectRecord& record) {
-  static_cast<void>(batch_->Put(piece_key(key), io::encode(record)));
+void IndexBatch::put_slice(const SliceKey& key, const io::ObjectRecord& record) {
+  static_cast<void>(batch_->Put(slice_key(key), io::encode(record)));
 }
-void IndexBatch::erase_piece(const PieceKey& key) {
-  static_cast<void>(batch_->Delete(piece_key(key)));
+void IndexBatch::erase_slice(const SliceKey& key) {
+  static_cast<void>(batch_->Delete(slice_key(key)));
 }
 void IndexBatch::put_unsynced(const io::FileName& file, std::string_view attribute) {
   static_cast<void>(batch_->Put(file_key(kUnsynced, file), rocksdb::Slice(attribute)));
@@ -318,54 +318,54 @@ Result<std::optional<io::ObjectRecord>> Index::find(BucketId bucket, std::string
   return std::optional<io::ObjectRecord>(std::move(record));
 }
 
-Result<std::optional<io::ObjectRecord>> Index::find_piece(const PieceKey& key) {
-  const std::string at = piece_key(key);
+Result<std::optional<io::ObjectRecord>> Index::find_slice(const SliceKey& key) {
+  const std::string at = slice_key(key);
   std::string value;
   const auto status = impl_->db->Get(rocksdb::ReadOptions(), at, &value);
   if (status.IsNotFound()) return std::optional<io::ObjectRecord>();
-  TRY_OK(to_status(status, "read piece", impl_->drive));
-  TRY(auto found, decode_piece(at, value));
+  TRY_OK(to_status(status, "read slice", impl_->drive));
+  TRY(auto found, decode_slice(at, value));
   return std::optional<io::ObjectRecord>(std::move(found.second));
 }
 
-/// Shows `visit` the pieces whose keys are not below `start` and begin with `prefix`.
-Status Index::walk_pieces(const std::string& start, const std::string& prefix,
-                          const PieceVisitor& visit) {
+/// Shows `visit` the slices whose keys are not below `start` and begin with `prefix`.
+Status Index::walk_slices(const std::string& start, const std::string& prefix,
+                          const SliceVisitor& visit) {
   const std::string end = after_prefix(prefix);
   const rocksdb::Slice bound(end);
   rocksdb::ReadOptions options;
   options.iterate_upper_bound = &bound;
   const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
   for (at->Seek(start); at->Valid(); at->Next()) {
-    TRY(const auto found, decode_piece(at->key().ToStringView(), at->value().ToStringView()));
+    TRY(const auto found, decode_slice(at->key().ToStringView(), at->value().ToStringView()));
     if (!visit(found.first, found.second)) break;
   }
-  return to_status(at->status(), "list pieces", impl_->drive);
+  return to_status(at->status(), "list slices", impl_->drive);
 }
 
-Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>> Index::pieces_of(BucketId bucket,
+Result<std::vector<std::pair<SliceKey, io::ObjectRecord>>> Index::slices_of(BucketId bucket,
                                                                             std::string_view name,
                                                                             std::uint64_t set) {
-  std::vector<std::pair<PieceKey, io::ObjectRecord>> found;
-  const std::string prefix = pieces_prefix(bucket, name, set);
-  TRY_OK(walk_pieces(prefix, prefix, [&](const PieceKey& key, const io::ObjectRecord& record) {
+  std::vector<std::pair<SliceKey, io::ObjectRecord>> found;
+  const std::string prefix = slices_prefix(bucket, name, set);
+  TRY_OK(walk_slices(prefix, prefix, [&](const SliceKey& key, const io::ObjectRecord& record) {
     found.emplace_back(key, record);
     return true;
   }));
   return found;
 }
 
-Status Index::list_pieces(BucketId bucket, const std::optional<PieceKey>& after,
-                          const PieceVisitor& visit) {
-  const std::string prefix = bucket_prefix(kPiece, bucket);
+Status Index::list_slices(BucketId bucket, const std::optional<SliceKey>& after,
+                          const SliceVisitor& visit) {
+  const std::string prefix = bucket_prefix(kSlice, bucket);
   std::string start = prefix;
-  if (after) start = piece_key(*after) + '\0';  // no key of a piece lies between
-  return walk_pieces(start, prefix, visit);
+  if (after) start = slice_key(*after) + '\0';  // no key of a slice lies between
+  return walk_slices(start, prefix, visit);
 }
 
-Status Index::scan_pieces(const PieceVisitor& visit) {
-  const std::string prefix(1, kPiece);
-  return walk_pieces(prefix, prefix, visit);
+Status Index::scan_slices(const SliceVisitor& visit) {
+  const std::string prefix(1, kSlice);
+  return walk_slices(prefix, prefix, visit);
 }
 
 Result<std::optional<std::vector<std::uint32_t>>> Index::block_checksums(const io::FileName& file) {
@@ -495,7 +495,7 @@ Status Index::erase_bucket(BucketId bucket) {
   rocksdb::WriteOptions options;
   options.sync = true;
   rocksdb::WriteBatch batch;
-  for (const char kind : {kRecord, kReplaced, kPiece}) {
+  for (const char kind : {kRecord, kReplaced, kSlice}) {
     const std::string from = bucket_prefix(kind, bucket);
     const std::string to = after_prefix(from);
     // Keys of other kinds do not lie between.

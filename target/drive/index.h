@@ -33,15 +33,15 @@ class IndexMemory {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Which piece of which version of an object: a slice, or the whole (io::kWhole). On one drive
-/// there is one at most.
-struct PieceKey {
+/// Slice of a version of an object: data, parity, or the whole (io::kWhole). On one drive there is
+/// one at most.
+struct SliceKey {
   BucketId bucket{};
   std::string name;
   std::uint64_t set = 0;
   std::uint8_t index = 0;
 
-  auto operator<=>(const PieceKey&) const = default;
+  auto operator<=>(const SliceKey&) const = default;
 };
 
 /// Changes that become visible and durable together.
@@ -54,8 +54,8 @@ class IndexBatch {
   void put_record(BucketId bucket, std::string_view name, const io::ObjectRecord& record);
   void erase_record(BucketId bucket, std::string_view name);
   /// `record` is of kind slice, and says the same of set and index as the key.
-  void put_piece(const PieceKey& key, const io::ObjectRecord& record);
-  void erase_piece(const PieceKey& key);
+  void put_slice(const SliceKey& key, const io::ObjectRecord& record);
+  void erase_slice(const SliceKey& key);
   /// CRC32C of every MiB of a file, the last one may be shorter.
   void put_block_checksums(const io::FileName& file, const std::vector<std::uint32_t>& checksums);
   void erase_block_checksums(const io::FileName& file);
@@ -74,8 +74,8 @@ class IndexBatch {
 };
 
 /// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name, and
-/// those of the pieces that lie here, apart from them: a record of an object never is one of a
-/// piece. The files are the truth; what the index lost can be made again from them
+/// those of the slices that lie here, apart from them: a record of an object never is one of a
+/// slice. The files are the truth; what the index lost can be made again from them
 /// (target/drive/recovery.h). Blocking: on the drive's threads only. Thread-safe. Errors: io,
 /// no_space, corrupt.
 class Index {
@@ -97,9 +97,9 @@ class Index {
 
   [[nodiscard]] Result<std::optional<io::ObjectRecord>> find(BucketId bucket,
                                                              std::string_view name);
-  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find_piece(const PieceKey& key);
-  /// The pieces of a set that lie here, by index.
-  [[nodiscard]] Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>> pieces_of(
+  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find_slice(const SliceKey& key);
+  /// The slices of a set that lie here, by index.
+  [[nodiscard]] Result<std::vector<std::pair<SliceKey, io::ObjectRecord>>> slices_of(
       BucketId bucket, std::string_view name, std::uint64_t set);
   /// Nothing when there are none: the record was made from the file alone.
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
@@ -132,19 +132,19 @@ class Index {
   Status scan(
       const std::function<void(BucketId, std::string_view name, const io::ObjectRecord&)>& visit);
   /// False: stop.
-  using PieceVisitor = std::function<bool(const PieceKey& key, const io::ObjectRecord& record)>;
-  /// Pieces of a bucket after `after`, by name, set and index, until `visit` stops.
-  Status list_pieces(BucketId bucket, const std::optional<PieceKey>& after,
-                     const PieceVisitor& visit);
-  /// Every piece of the index, by bucket and the same, until `visit` stops. Errors as scan().
-  Status scan_pieces(const PieceVisitor& visit);
+  using SliceVisitor = std::function<bool(const SliceKey& key, const io::ObjectRecord& record)>;
+  /// Slices of a bucket after `after`, by name, set and index, until `visit` stops.
+  Status list_slices(BucketId bucket, const std::optional<SliceKey>& after,
+                     const SliceVisitor& visit);
+  /// Every slice of the index, by bucket and the same, until `visit` stops. Errors as scan().
+  Status scan_slices(const SliceVisitor& visit);
   /// Every note of a replaced file.
   Status scan_replaced(
       const std::function<void(BucketId, std::string_view name, const io::FileName&)>& visit);
   /// Every note of a file that was not synced, with the attribute that it was to have.
   Status scan_unsynced(
       const std::function<void(const io::FileName& file, std::string_view attribute)>& visit);
-  /// Removes all records of a bucket, and all of its pieces.
+  /// Removes all records of a bucket, and all of its slices.
   Status erase_bucket(BucketId bucket);
   /// After space came back: lets writes go on that a full drive stopped.
   Status resume();
@@ -154,8 +154,8 @@ class Index {
 
  private:
   struct Impl;
-  Status walk_pieces(const std::string& start, const std::string& prefix,
-                     const PieceVisitor& visit);
+  Status walk_slices(const std::string& start, const std::string& prefix,
+                     const SliceVisitor& visit);
   explicit Index(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -8,9 +8,9 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
-#include "target/drive/piece_ids.h"
 #include "target/drive/record_fields.h"
 #include "target/drive/run_in_turn.h"
+#include "target/drive/slice_ids.h"
 
 namespace tarn::target {
 namespace {
@@ -42,7 +42,7 @@ OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd, const
       file_bytes_(layout.blocks_bytes()),
       fd_(std::move(fd)),
       known_(blocks_of(file_bytes_)),
-      slice_({slice_of(*record_.piece), layout}),
+      slice_({slice_id_of(*record_.slice), layout}),
       verified_(std::move(verified)) {
   ++drive_.open_objects_;
 }

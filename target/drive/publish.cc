@@ -62,7 +62,7 @@ Status Drive::write_durably(const std::vector<Written>& files) {
 void Drive::check_publication(const WorkFile& file, const Publication& publication) {
   const io::ObjectRecord& record = publication.attribute.record;
   TARN_CHECK(!file.published_ && file.is_open());
-  TARN_CHECK(record.kind == io::ObjectRecord::Kind::object && !record.piece);
+  TARN_CHECK(record.kind == io::ObjectRecord::Kind::object && !record.slice);
   TARN_CHECK(record.file == file.name_);
   TARN_CHECK(record.file_bytes() == file.end_);
   TARN_CHECK(publication.checksums.size() == blocks_of(record.file_bytes()));

@@ -19,14 +19,14 @@ Task<Status> read_through(std::shared_ptr<OpenObject> object, Toll toll) {
   co_return Status();
 }
 
-Task<Result<io::FileName>> read_piece_through(Drive& drive, PieceKey key, Toll toll) {
-  CO_TRY(const auto piece, co_await drive.open_piece(key));
-  if (!piece)
-    co_return fail(Errc::object_not_found, "piece {} of {} is not on drive {}", key.index, key.name,
+Task<Result<io::FileName>> read_slice_through(Drive& drive, SliceKey key, Toll toll) {
+  CO_TRY(const auto slice, co_await drive.open_slice(key));
+  if (!slice)
+    co_return fail(Errc::object_not_found, "slice {} of {} is not on drive {}", key.index, key.name,
                    drive.path());
-  CO_TRY_OK(co_await read_through(piece, std::move(toll)));
-  if (key.index != io::kWhole) CO_TRY_OK(co_await drive.piece_label(key));
-  co_return piece->record().file;
+  CO_TRY_OK(co_await read_through(slice, std::move(toll)));
+  if (key.index != io::kWhole) CO_TRY_OK(co_await drive.slice_label(key));
+  co_return slice->record().file;
 }
 
 }  // namespace tarn::target

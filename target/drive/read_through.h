@@ -11,8 +11,8 @@ namespace tarn::target {
 /// its checksums. Errors as OpenObject::read_anew(), and those of `toll`.
 Task<Status> read_through(std::shared_ptr<OpenObject> object, Toll toll);
 
-/// The same of a piece on a drive, which is not closed meanwhile, with its label; the file that it
+/// The same of a slice on a drive, which is not closed meanwhile, with its label; the file that it
 /// is. object_not_found: it is not there.
-Task<Result<io::FileName>> read_piece_through(Drive& drive, PieceKey key, Toll toll);
+Task<Result<io::FileName>> read_slice_through(Drive& drive, SliceKey key, Toll toll);
 
 }  // namespace tarn::target

@@ -12,7 +12,7 @@
 #include "common/base/hash.h"
 #include "common/obs/log.h"
 #include "target/drive/file_names.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 
 namespace tarn::target {
 namespace {
@@ -112,10 +112,10 @@ class Reconciliation {
     const PooledBuffer buffer(PooledBuffer::kBlockBytes);
     Xxh64Stream whole;
     for (std::uint64_t at = 0; at < size; at += PooledBuffer::kBlockBytes) {
-      const auto piece =
+      const auto slice =
           buffer.span().first(std::min<std::uint64_t>(PooledBuffer::kBlockBytes, size - at));
-      TRY_OK(files_.read(fd->get(), piece, at));
-      whole.update(piece);
+      TRY_OK(files_.read(fd->get(), slice, at));
+      whole.update(slice);
     }
     return record.coding || whole.digest() == record.xxh64;
   }
@@ -150,14 +150,14 @@ class Reconciliation {
       place(bucket, bucket_of(bucket), name);
       known_.emplace(record.file, false);
     }));
-    TRY_OK(index_.scan_pieces([&](const PieceKey& key, const ObjectRecord& record) {
+    TRY_OK(index_.scan_slices([&](const SliceKey& key, const ObjectRecord& record) {
       any = true;
       if (dead_.contains(key.bucket)) {
-        batch.erase_piece(key);
+        batch.erase_slice(key);
         return true;
       }
-      ++report_.pieces;
-      report_.piece_bytes += record.file_bytes();
+      ++report_.slices;
+      report_.slice_bytes += record.file_bytes();
       known_.emplace(record.file, false);
       return true;
     }));
@@ -240,14 +240,14 @@ class Reconciliation {
                    file.path(), attribute.error().message);
         continue;
       }
-      const bool is_piece = attribute->record.kind == ObjectRecord::Kind::slice;
-      TRY(const auto present, is_piece ? index_.find_piece(key_of(*attribute))
+      const bool is_slice = attribute->record.kind == ObjectRecord::Kind::slice;
+      TRY(const auto present, is_slice ? index_.find_slice(key_of(*attribute))
                                        : index_.find(attribute->bucket_id, attribute->name));
       const bool same_file = present && present->kind != ObjectRecord::Kind::tombstone &&
                              present->file == file && attribute->record.file == file;
       if (!same_file || attribute->record.generation <= present->generation) continue;
-      if (is_piece) {
-        batch.put_piece(key_of(*attribute), attribute->record);
+      if (is_slice) {
+        batch.put_slice(key_of(*attribute), attribute->record);
       } else {
         batch.put_record(attribute->bucket_id, attribute->name, attribute->record);
       }
@@ -273,7 +273,7 @@ class Reconciliation {
       return remove(file);
     }
     if (attribute->record.kind == ObjectRecord::Kind::slice)
-      return judge_piece(*attribute, file, fd.get());
+      return judge_slice(*attribute, file, fd.get());
     TRY(const auto present, record_of(attribute->bucket_id, attribute->name));
     TRY(const bool wanted, should_adopt(*attribute, present, file, fd.get()));
     if (wanted) return adopt(*attribute, present);
@@ -281,16 +281,16 @@ class Reconciliation {
     return remove(file);
   }
 
-  /// A sealed piece without an entry: one that was about to get it, that was about to go, or that
+  /// A sealed slice without an entry: one that was about to get it, that was about to go, or that
   /// the index lost. It is taken for what it says; who owns the name is asked about it later.
-  Status judge_piece(const io::ObjectAttribute& attribute, const FileName& file, int fd) {
-    const PieceKey key = key_of(attribute);
-    const auto fresh = adopted_pieces_.find(key);
+  Status judge_slice(const io::ObjectAttribute& attribute, const FileName& file, int fd) {
+    const SliceKey key = key_of(attribute);
+    const auto fresh = adopted_slices_.find(key);
     std::optional<ObjectRecord> present;
-    if (fresh != adopted_pieces_.end()) {
+    if (fresh != adopted_slices_.end()) {
       present = fresh->second;
     } else {
-      TRY(present, index_.find_piece(key));
+      TRY(present, index_.find_slice(key));
     }
     TRY(const bool wanted, should_adopt(attribute, present, file, fd));
     if (!wanted) {
@@ -298,17 +298,17 @@ class Reconciliation {
       return remove(file);
     }
     ++report_.adopted;
-    adopted_pieces_[key] = attribute.record;
-    report_.piece_bytes += attribute.record.file_bytes();
+    adopted_slices_[key] = attribute.record;
+    report_.slice_bytes += attribute.record.file_bytes();
     if (present) {
       TARN_CHECK(present->file != attribute.record.file);
       ++report_.stale_files;
-      report_.piece_bytes -= present->file_bytes();
+      report_.slice_bytes -= present->file_bytes();
       TRY_OK(remove(present->file));
     } else {
-      ++report_.pieces;
+      ++report_.slices;
     }
-    return adopted_pieces_.size() < kAdoptedAtOnce ? Status() : write_adopted();
+    return adopted_slices_.size() < kAdoptedAtOnce ? Status() : write_adopted();
   }
 
   Status remove(const FileName& file) {
@@ -369,11 +369,11 @@ class Reconciliation {
       if (!index_was_empty_) batch.erase_block_checksums(record.file);
     }
     adopted_.clear();
-    for (const auto& [key, record] : adopted_pieces_) {
-      batch.put_piece(key, record);
+    for (const auto& [key, record] : adopted_slices_) {
+      batch.put_slice(key, record);
       if (!index_was_empty_) batch.erase_block_checksums(record.file);
     }
-    adopted_pieces_.clear();
+    adopted_slices_.clear();
     return index_.commit_lazily(std::move(batch));
   }
 
@@ -390,7 +390,7 @@ class Reconciliation {
       lost.emplace_back(bucket, name);
       lost_bytes += record.file_bytes();
     }));
-    TRY_OK(drop_pieces_without_file());
+    TRY_OK(drop_slices_without_file());
     IndexBatch batch;
     for (const auto& [bucket, name] : lost) {
       batch.erase_record(bucket, name);
@@ -404,17 +404,17 @@ class Reconciliation {
     return index_.commit_lazily(std::move(batch));
   }
 
-  Status drop_pieces_without_file() {
+  Status drop_slices_without_file() {
     IndexBatch batch;
-    TRY_OK(index_.scan_pieces([&](const PieceKey& key, const ObjectRecord& record) {
+    TRY_OK(index_.scan_slices([&](const SliceKey& key, const ObjectRecord& record) {
       const auto known = known_.find(record.file);
       if (known == known_.end() || known->second) return true;
-      batch.erase_piece(key);
+      batch.erase_slice(key);
       ++report_.lost_records;
-      --report_.pieces;
-      report_.piece_bytes -= record.file_bytes();
+      --report_.slices;
+      report_.slice_bytes -= record.file_bytes();
       obs::log("recovery")
-          .warn("file is gone, piece removed drive={} bucket_id={} object={} piece={}", drive_,
+          .warn("file is gone, slice removed drive={} bucket_id={} object={} slice={}", drive_,
                 raw(key.bucket), key.name, key.index);
       return true;
     }));
@@ -447,7 +447,7 @@ class Reconciliation {
   std::vector<FileName> maybe_patched_;
   /// Adopted and not yet in the index.
   std::map<std::pair<BucketId, std::string>, ObjectRecord> adopted_;
-  std::map<PieceKey, ObjectRecord> adopted_pieces_;
+  std::map<SliceKey, ObjectRecord> adopted_slices_;
   std::set<std::uint32_t> changed_directories_;
 };
 

@@ -36,14 +36,14 @@ struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
   std::uint64_t bytes = 0;    ///< of the files of these objects
   std::uint64_t tombstones = 0;
-  std::uint64_t pieces = 0;       ///< of objects, in the index afterwards
-  std::uint64_t piece_bytes = 0;  ///< of their files
-  std::uint64_t adopted = 0;      ///< complete files that the index did not know, pieces too
+  std::uint64_t slices = 0;       ///< of objects, in the index afterwards
+  std::uint64_t slice_bytes = 0;  ///< of their files
+  std::uint64_t adopted = 0;      ///< complete files that the index did not know, slices too
   std::uint64_t misplaced = 0;    ///< records, tombstones too, of names whose home is another drive
   std::uint64_t unplaced = 0;     ///< records of which that cannot be said
   std::uint64_t work_files = 0;   ///< unfinished files that were removed
   std::uint64_t stale_files = 0;  ///< replaced or deleted files that were removed
-  std::uint64_t lost_records = 0;      ///< records and pieces whose file is gone; removed
+  std::uint64_t lost_records = 0;      ///< records and slices whose file is gone; removed
   std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
   std::uint64_t evicted = 0;           ///< objects that were evicted while it was away; removed
@@ -56,7 +56,7 @@ struct RecoveryReport {
 /// file without `user.tarn` is nothing and goes; one with it is adopted when its generation is
 /// higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
 /// goes. A file that was acknowledged before it was synced (`durability: nosync`) is read, and
-/// finished when it is whole; otherwise it is nothing. Pieces are judged by pieces alone, never by
+/// finished when it is whole; otherwise it is nothing. Slices are judged by slices alone, never by
 /// records of objects: of two of one key the higher generation counts, and other code decides
 /// whether one is needed. Every start reads every directory (docs/decisions/003): 10^6 names take
 /// an estimated second. The attribute is written after the file's bytes are durable, so what has

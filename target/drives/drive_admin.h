@@ -108,10 +108,10 @@ class DriveAdmin {
   /// Of an operator's order: waits while another change is made, which the target may make by
   /// itself.
   Task<Result<Turn>> take_turn();
-  /// Objects on a drive that no other drive has, and pieces of objects.
+  /// Objects on a drive that no other drive has, and slices of objects.
   struct Held {
     std::uint64_t objects = 0;
-    std::uint64_t pieces = 0;
+    std::uint64_t slices = 0;
     std::uint64_t bytes = 0;   ///< of the files of both
     std::uint64_t single = 0;  ///< of `objects`, those of buckets that want no copies on drives
   };
@@ -121,7 +121,7 @@ class DriveAdmin {
   /// Without announcing it.
   Task<Status> keep_list(DriveList list);
   Task<Result<Held>> count(Drive& drive);
-  Task<Status> count_pieces(Drive& drive, BucketId bucket, Held& held);
+  Task<Status> count_slices(Drive& drive, BucketId bucket, Held& held);
   Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
   [[nodiscard]] bool any_mirrored() const;
   void note_change(DriveList& list) const;

@@ -59,21 +59,21 @@ Task<Status> DriveAdmin::count_spread(Drive& drive, const cluster::BucketRecord&
   co_return Status();
 }
 
-Task<Status> DriveAdmin::count_pieces(Drive& drive, BucketId bucket, Held& held) {
-  const auto visit = [&held](const PieceKey&, const io::ObjectRecord& record) {
-    ++held.pieces;
+Task<Status> DriveAdmin::count_slices(Drive& drive, BucketId bucket, Held& held) {
+  const auto visit = [&held](const SliceKey&, const io::ObjectRecord& record) {
+    ++held.slices;
     held.bytes += record.file_bytes();
     return true;
   };
-  co_return co_await drive.walk_pieces(bucket, std::nullopt, visit);
+  co_return co_await drive.walk_slices(bucket, std::nullopt, visit);
 }
 
-/// Objects of buckets that there are, and pieces.
+/// Objects of buckets that there are, and slices.
 Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
   Held held;
   const auto state = view_.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    CO_TRY_OK(co_await count_pieces(drive, bucket.id, held));
+    CO_TRY_OK(co_await count_slices(drive, bucket.id, held));
     if (api::copies_of(bucket.props) > 0) {
       CO_TRY_OK(co_await count_spread(drive, bucket, held));
       continue;
@@ -99,24 +99,24 @@ bool DriveAdmin::others_serve(const std::string& path) const {
   });
 }
 
-/// True: there are objects on it that no other drive has, or pieces; from here on they move to the
+/// True: there are objects on it that no other drive has, or slices; from here on they move to the
 /// others.
 Task<Result<bool>> DriveAdmin::empty_first(Drive& drive, DriveList::Then then) {
   const auto held = co_await count(drive);
   if (!held)
     co_return fail(Errc::conflict, "what lies on drive {} cannot be counted ({}): {}", drive.path(),
                    held.error().message, kSayItAgain);
-  if (held->objects == 0 && held->pieces == 0) co_return false;
+  if (held->objects == 0 && held->slices == 0) co_return false;
   CO_TRY_OK(co_await leave(drive, then, *held));
   co_return true;
 }
 
 Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
-  const std::string pieces =
-      held.pieces > 0 ? fmt::format(" and {} pieces of objects", held.pieces) : "";
+  const std::string slices =
+      held.slices > 0 ? fmt::format(" and {} slices of objects", held.slices) : "";
   const std::string what =
       fmt::format("drive {} holds {} objects{} ({} bytes) that lie nowhere else", drive.path(),
-                  held.objects, pieces, held.bytes);
+                  held.objects, slices, held.bytes);
   if (!drive.in_service())
     co_return fail(Errc::conflict,
                    "{}, and it is out of service: enable it, so that they can move; {}", what,
@@ -135,8 +135,8 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   CO_TRY_OK(co_await set_draining(drive, true));
   store_.mirror().disturb();
   node_.resilver.ask(By::order);
-  drive_leave_log().warn("drive is to be emptied drive={} objects={} pieces={} bytes={}",
-                         drive.path(), held.objects, held.pieces, held.bytes);
+  drive_leave_log().warn("drive is to be emptied drive={} objects={} slices={} bytes={}",
+                         drive.path(), held.objects, held.slices, held.bytes);
   co_return Status();
 }
 
@@ -186,12 +186,12 @@ Task<Status> DriveAdmin::go_if_empty(std::shared_ptr<Drive> drive, DriveList::Th
   if (drive->uploads() > 0) co_return fail(Errc::unavailable, "uploads to it are under way");
   CO_TRY(const Held held, co_await count(*drive));
   const bool wanted = !node_.resilver.job(BootTime::max()).empty();
-  if (held.single + held.pieces > 0 && !wanted) node_.resilver.ask(By::order);
+  if (held.single + held.slices > 0 && !wanted) node_.resilver.ask(By::order);
   if (held.objects > held.single) store_.mirror().disturb();
   if (held.objects > 0)
     co_return fail(Errc::unavailable, "{} objects are left on it", held.objects);
-  if (held.pieces > 0)
-    co_return fail(Errc::unavailable, "{} pieces of objects are left on it", held.pieces);
+  if (held.slices > 0)
+    co_return fail(Errc::unavailable, "{} slices of objects are left on it", held.slices);
   if (!others_serve(drive->path()))
     co_return fail(Errc::conflict, "it is the only one of this target in service");
   if (then == DriveList::Then::disable) co_return co_await put_out(*drive, false, true);

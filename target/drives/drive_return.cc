@@ -68,7 +68,7 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
   }
   store_.mirror().loses(*drive);
   store_.lose(*drive, away->why);
-  node_.bad_pieces.forget();
+  node_.bad_slices.forget();
   {
     const MutexLock lock(mutex_);
     identities_.erase(path);
@@ -136,7 +136,7 @@ Task<Status> DriveAdmin::take_back(std::string path, std::shared_ptr<Away> away)
   if (away->before != nullptr) opened.drive->take_errors(away->before->counters());
   CO_TRY_OK(co_await store_.mirror().returns(*opened.drive, std::move(opened.remembered)));
   CO_TRY_OK(co_await store_.mirror().forget_evicted(opened.drive->id()));
-  node_.bad_pieces.forget();
+  node_.bad_slices.forget();
   CO_TRY_OK(co_await enters(opened.drive, *state));
   returns_.note(away->id, clock_.boot_time());
   node_.resilver.ask(By::drives);

@@ -77,11 +77,11 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   open_drives_log().info(
       "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
       "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={} "
-      "pieces={} evicted={}",
+      "slices={} evicted={}",
       use.path, use.identity.drive,
       drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
       report.adopted, report.work_files, report.stale_files, report.lost_records, report.torn_files,
-      report.unreadable_files, report.newer_metadata, report.tombstones, report.pieces,
+      report.unreadable_files, report.newer_metadata, report.tombstones, report.slices,
       report.evicted);
   return drive;
 }

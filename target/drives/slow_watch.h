@@ -14,7 +14,7 @@ namespace tarn::target {
 
 /// Tells a drive that takes several times as long as it should from those that merely have much to
 /// do. Shown once a second what the disks below have done. Its measure is the time that a disk was
-/// busy for each piece of work: a queue in front of it does not change that. A piece of work is a
+/// busy for each unit of work: a queue in front of it does not change that. A unit of work is a
 /// request, or as many bytes as take as long as one. Pure; for one thread.
 class SlowWatch {
  public:
@@ -38,7 +38,7 @@ class SlowWatch {
   struct Change {
     std::string path;
     bool slow = false;
-    double ms = 0;     ///< that a piece of work takes now
+    double ms = 0;     ///< that a unit of work takes now
     double usual = 0;  ///< that it takes elsewhere, or took before
   };
   /// `seen` by path: all drives whose disks are known. Which of them became slow, or well again;

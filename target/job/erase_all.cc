@@ -34,21 +34,21 @@ Task<Status> erase_name(TargetNode& node, ObjectName name) {
   co_return Status();
 }
 
-Task<Result<std::vector<PieceKey>>> pieces_on(Drive& drive, BucketId bucket) {
-  std::vector<PieceKey> pieces;
-  const auto visit = [&pieces](const PieceKey& key, const io::ObjectRecord&) {
-    pieces.push_back(key);
-    return pieces.size() < kEraseAllPageNames;
+Task<Result<std::vector<SliceKey>>> slices_on(Drive& drive, BucketId bucket) {
+  std::vector<SliceKey> slices;
+  const auto visit = [&slices](const SliceKey& key, const io::ObjectRecord&) {
+    slices.push_back(key);
+    return slices.size() < kEraseAllPageNames;
   };
-  CO_TRY_OK(co_await drive.walk_pieces(bucket, std::nullopt, visit));
-  co_return pieces;
+  CO_TRY_OK(co_await drive.walk_slices(bucket, std::nullopt, visit));
+  co_return slices;
 }
 
-Task<Status> erase_piece(TargetNode& node, Drive& drive, PieceKey key) {
+Task<Status> erase_slice(TargetNode& node, Drive& drive, SliceKey key) {
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
   if (!node.membership.is_outside())
     co_return fail(Errc::conflict, "node {} is in the cluster again", node.id);
-  CO_TRY_OK(co_await node.store.pieces().drop(key, {kMax, kMax, kMax}));
+  CO_TRY_OK(co_await node.store.slices().drop(key, {kMax, kMax, kMax}));
   // On a drive that is out of service it is left, and would be seen again for ever.
   if (drive.in_service()) co_return Status();
   co_return fail(Errc::unavailable, "drive {} is out of service", drive.path());
@@ -65,12 +65,12 @@ Task<Result<std::uint64_t>> erase_on(TargetNode& node, Drive& drive,
       CO_TRY_OK(co_await erase_name(node, std::move(name)));
       ++erased;
     }
-    CO_TRY(const auto pieces, co_await pieces_on(drive, bucket.id));
-    for (const PieceKey& key : pieces) {
-      CO_TRY_OK(co_await erase_piece(node, drive, key));
+    CO_TRY(const auto slices, co_await slices_on(drive, bucket.id));
+    for (const SliceKey& key : slices) {
+      CO_TRY_OK(co_await erase_slice(node, drive, key));
       ++erased;
     }
-    if (names.empty() && pieces.empty()) co_return erased;
+    if (names.empty() && slices.empty()) co_return erased;
   }
 }
 
@@ -93,7 +93,7 @@ Task<Status> erase_all(TargetNode& node) {
 Task<Status> tell_holdings(TargetNode& node, http::Request& request) {
   const auto state = node.view.state();
   std::uint64_t objects = 0;
-  std::uint64_t pieces = 0;
+  std::uint64_t slices = 0;
   std::uint64_t bytes = 0;  // of files
   const auto drives = node.store.drives();
   for (const auto& [key, bucket] : state->bmd.buckets) {
@@ -106,15 +106,15 @@ Task<Status> tell_holdings(TargetNode& node, http::Request& request) {
         return {};
       };
       CO_TRY_OK(co_await drive->walk(bucket.id, "", "", visit));
-      const auto visit_piece = [&](const PieceKey&, const io::ObjectRecord& record) {
-        ++pieces;
+      const auto visit_slice = [&](const SliceKey&, const io::ObjectRecord& record) {
+        ++slices;
         bytes += record.file_bytes();
         return true;
       };
-      CO_TRY_OK(co_await drive->walk_pieces(bucket.id, std::nullopt, visit_piece));
+      CO_TRY_OK(co_await drive->walk_slices(bucket.id, std::nullopt, visit_slice));
     }
   }
-  const nlohmann::json out{{"objects", objects}, {"pieces", pieces}, {"bytes", bytes}};
+  const nlohmann::json out{{"objects", objects}, {"pieces", slices}, {"bytes", bytes}};
   co_return co_await request.exchange.respond(http::Response(200, http::kJson, out.dump()));
 }
 

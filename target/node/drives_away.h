@@ -12,7 +12,7 @@
 
 namespace tarn::target {
 
-/// Since when drives of this target are away: a piece that is nowhere may be on one of them, and be
+/// Since when drives of this target are away: a slice that is nowhere may be on one of them, and be
 /// back with it. Thread-safe.
 class DrivesAway {
  public:

@@ -12,13 +12,13 @@
 #include "common/http/router.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
-#include "target/node/bad_pieces.h"
+#include "target/node/bad_slices.h"
 #include "target/node/cold_objects.h"
 #include "target/node/drives_away.h"
 #include "target/node/home_moves.h"
 #include "target/node/moves.h"
 #include "target/node/open_appends.h"
-#include "target/node/open_pieces.h"
+#include "target/node/open_slices.h"
 #include "target/node/owned_names.h"
 #include "target/node/pending_names.h"
 #include "target/node/rebuild_watch.h"
@@ -28,7 +28,7 @@
 #include "target/node/room_maker.h"
 #include "target/node/running_jobs.h"
 #include "target/node/scrub_board.h"
-#include "target/node/unjudged_pieces.h"
+#include "target/node/unjudged_slices.h"
 #include "target/node/upstream_writes.h"
 #include "target/store/object_store.h"
 
@@ -52,11 +52,11 @@ struct TargetNode {
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
-  OpenPieces open_pieces = {};
-  PieceDrops piece_drops = {};
-  UnjudgedPieces unjudged = {};
+  OpenSlices open_slices = {};
+  SliceDrops slice_drops = {};
+  UnjudgedSlices unjudged = {};
   DrivesAway drives_away = {};
-  BadPieces bad_pieces = {};
+  BadSlices bad_slices = {};
   RepairRequests repair_requests = {};
   RebuildWatch rebuild = {};
   /// Copies and records sent to targets that lost a drive (lost_records.h). Obeys rebuild.stop().

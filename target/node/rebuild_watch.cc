@@ -72,11 +72,11 @@ void RebuildWatch::Making::note_failed_unless_known(const std::string& error) {
   if (reasons_.empty()) note_failed(error);
 }
 
-/// Of several pieces of one object that have the same reason one counts.
+/// Of several slices of one object that have the same reason one counts.
 void RebuildWatch::not_made(BucketId bucket, const WaitReasons& reasons) {
   const MutexLock lock(mutex_);
   WaitReasons& its = todo_.waits[bucket];
-  for (const auto& [reason, pieces] : reasons.objects()) {
+  for (const auto& [reason, slices] : reasons.objects()) {
     if (reason.why == WaitReason::Why::failed)
       its.add_failed(reason.where, reasons.error());
     else

@@ -49,7 +49,7 @@ json encode_finding(const ScrubFinding& each) {
           each.key.name,
           each.key.set,
           each.key.index,
-          each.piece,
+          each.slice,
           each.file.directory,
           each.file.id,
           each.found_ns,
@@ -64,7 +64,7 @@ ScrubFinding finding_from(const json& in) {
   in.at(1).get_to(out.key.name);
   in.at(2).get_to(out.key.set);
   in.at(3).get_to(out.key.index);
-  in.at(4).get_to(out.piece);
+  in.at(4).get_to(out.slice);
   in.at(5).get_to(out.file.directory);
   in.at(6).get_to(out.file.id);
   in.at(7).get_to(out.found_ns);
@@ -131,7 +131,7 @@ std::string encode(const ScrubState& state) {
       {"first", state.first_ns},
       {"ended", state.ended_ns},
       {"verified", state.verified_ns},
-      {"at", {state.at.bucket, state.at.pieces, state.at.name, state.at.set, state.at.index}},
+      {"at", {state.at.bucket, state.at.slices, state.at.name, state.at.set, state.at.index}},
       {"files", state.files},
       {"bytes", state.bytes},
       {"bad", state.bad},
@@ -155,7 +155,7 @@ Result<ScrubState> scrub_state_from(std::string_view text) {
     in.at("verified").get_to(out.verified_ns);
     const json& at = in.at("at");
     at.at(0).get_to(out.at.bucket);
-    at.at(1).get_to(out.at.pieces);
+    at.at(1).get_to(out.at.slices);
     at.at(2).get_to(out.at.name);
     at.at(3).get_to(out.at.set);
     at.at(4).get_to(out.at.index);

@@ -15,12 +15,12 @@ namespace tarn::target {
 // State of a drive's scrub, as its index keeps it, and decisions by it. Pure.
 
 /// The last file of a pass that has been looked at: buckets by id, of each its objects, then its
-/// pieces.
+/// slices.
 struct ScrubMark {
   std::uint64_t bucket = 0;
-  bool pieces = false;
+  bool slices = false;
   std::string name;
-  std::uint64_t set = 0;  ///< of a piece, as `index`
+  std::uint64_t set = 0;  ///< of a slice, as `index`
   std::uint8_t index = 0;
 
   bool operator==(const ScrubMark&) const = default;
@@ -33,8 +33,8 @@ struct ScrubFinding {
     repaired,  ///< another file took its place
     gone       ///< it is no longer needed
   };
-  PieceKey key;         ///< set and index of a piece, 0 of an object
-  bool piece = false;   ///< a slice or a whole; else a copy of an object, or the only one
+  SliceKey key;         ///< set and index of a slice, 0 of an object
+  bool slice = false;   ///< a slice or a whole; else a copy of an object, or the only one
   io::FileName file{};  ///< that was bad
   std::int64_t found_ns = 0;
   std::int64_t ended_ns = 0;  ///< when its outcome was seen

@@ -6,13 +6,13 @@
 #include "common/cluster/node/dismissal.h"
 #include "common/http/loop_watch.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 #include "target/job/bucket_mirror.h"
 #include "target/job/erase_all.h"
 #include "target/process/target.h"
 #include "target/rebalance/handoff.h"
 #include "target/rebalance/request_jobs.h"
-#include "target/repair/double_pieces.h"
+#include "target/repair/double_slices.h"
 #include "target/repair/drive_scrub.h"
 #include "target/repair/heed_losses.h"
 #include "target/repair/keep_coded.h"
@@ -80,11 +80,11 @@ void Target::start_background() {
   tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), "upstream credentials", upstream_->keep_credentials());
   tasks_.spawn(loop.executor(), "abandoned uploads", write_through_->open_uploads().remove_left());
-  tasks_.spawn(loop.executor(), "pieces", look_after_pieces(*node_));
+  tasks_.spawn(loop.executor(), "slices", look_after_slices(*node_));
   tasks_.spawn(loop.executor(), "coded objects", keep_coded(*node_));
   tasks_.spawn(loop.executor(), "losses", heed_losses(*node_));
   tasks_.spawn(loop.executor(), "lost records", give_lost_records(*node_));
-  tasks_.spawn(loop.executor(), "double pieces", keep_pieces_single(*node_));
+  tasks_.spawn(loop.executor(), "double slices", keep_slices_single(*node_));
   tasks_.spawn(loop.executor(), "repair requests", repair_requested(*node_));
   tasks_.spawn(loop.executor(), "other codings", keep_recoded(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};

@@ -8,7 +8,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/state/member_change.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 #include "target/rebalance/rebalance.h"
 
 namespace tarn::target {
@@ -73,7 +73,7 @@ enum class MoveHomeWalked : std::uint8_t {
   clean,         ///< no record here belongs elsewhere by this map
   more_to_come,  ///< none did, but writes of names that are others' by now are under way
   failed,
-  has_pieces  ///< no record does, but this target leaves, and pieces are here
+  has_slices  ///< no record does, but this target leaves, and slices are here
 };
 
 Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
@@ -87,9 +87,9 @@ Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::
   const auto results = co_await gather(std::move(both));
   walk.log_end();
   if (!results.front()) co_return MoveHomeWalked::failed;
-  const auto pieces = co_await is_needed_for_pieces(node);
-  if (!pieces) co_return MoveHomeWalked::failed;
-  if (*pieces) co_return MoveHomeWalked::has_pieces;
+  const auto slices = co_await is_needed_for_slices(node);
+  if (!slices) co_return MoveHomeWalked::failed;
+  if (*slices) co_return MoveHomeWalked::has_slices;
   co_return only_ours ? MoveHomeWalked::clean : MoveHomeWalked::more_to_come;
 }
 

@@ -94,7 +94,7 @@ Task<Result<io::ObjectAttribute>> read_attribute_of(http::Exchange& exchange) {
     co_return fail(Errc::checksum_mismatch, "the record of the copy: {}",
                    attribute.error().message);
   if (attribute->record.kind == io::ObjectRecord::Kind::slice)
-    co_return fail(Errc::invalid_argument, "a piece does not travel as a copy");
+    co_return fail(Errc::invalid_argument, "a slice does not travel as a copy");
   co_return attribute;
 }
 

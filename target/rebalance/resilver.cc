@@ -11,7 +11,7 @@
 #include "target/drive/block_reader.h"
 #include "target/drive/block_writer.h"
 #include "target/rebalance/move_walk.h"
-#include "target/rebalance/piece_moves.h"
+#include "target/rebalance/slice_moves.h"
 
 namespace tarn::target {
 namespace {
@@ -147,14 +147,14 @@ Task<Status> Resilver::publish_at_home(const WalkEntry& entry, WorkFile& file,
   co_return Status();
 }
 
-/// Pieces of all drives; what went wrong first.
-Task<Status> move_all_pieces(TargetNode& node, const Pace& pace, api::CopyProgress& counts) {
+/// Slices of all drives; what went wrong first.
+Task<Status> move_all_slices(TargetNode& node, const Pace& pace, api::CopyProgress& counts) {
   Status first;
   const auto state = node.view.state();
   const auto drives = node.store.drives();
   for (const auto& drive : drives) {
     if (!drive->in_service()) continue;
-    const Status moved = co_await move_pieces(node.store, state, *drive, pace, counts);
+    const Status moved = co_await move_slices(node.store, state, *drive, pace, counts);
     CO_TRY_OK(pace.go_on());
     if (!moved && first) first = moved;
   }
@@ -167,8 +167,8 @@ Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::sto
   Resilver resilver(node, pace, progress);
   Status moved = co_await resilver.run();
   if (moved || moved.error().code != Errc::cancelled) {
-    const Status pieces = co_await move_all_pieces(node, pace, progress.counts);
-    if (moved) moved = pieces;
+    const Status slices = co_await move_all_slices(node, pace, progress.counts);
+    if (moved) moved = slices;
   }
   // Of drives that are in order, also when others are not.
   if (moved || moved.error().code != Errc::cancelled)

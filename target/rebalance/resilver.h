@@ -27,7 +27,7 @@ enum class ResilverStep : std::uint8_t {
 
 /// Moves what lies on another drive of this target than placement says to where it belongs,
 /// generations kept. An upload may have found its drive full, or a drive came. Clears the marks
-/// that make look-ups visit more than one drive. Moves pieces after that (piece_moves.h). Names
+/// that make look-ups visit more than one drive. Moves slices after that (slice_moves.h). Names
 /// whose drive is away stay where they are. One walk at a time: conflict while any runs; a
 /// rebalance that begins ends it. Errors as MoveWalk::run().
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop);

@@ -21,18 +21,18 @@ Task<Status> objects(Drive& drive, const cluster::BucketRecord& bucket, const Fi
   co_return Status();
 }
 
-Task<Status> pieces(Drive& drive, const cluster::BucketRecord& bucket, const FileVisitor& visit) {
-  std::optional<PieceKey> after;
+Task<Status> slices(Drive& drive, const cluster::BucketRecord& bucket, const FileVisitor& visit) {
+  std::optional<SliceKey> after;
   for (bool more = true; more;) {
     std::size_t seen = 0;
     more = false;
-    const auto each = [&](const PieceKey& key, const io::ObjectRecord& record) {
+    const auto each = [&](const SliceKey& key, const io::ObjectRecord& record) {
       after = key;
       visit(bucket, record);
       more = ++seen == kAllFilesAtOnce;
       return !more;
     };
-    CO_TRY_OK(co_await drive.walk_pieces(bucket.id, after, each));
+    CO_TRY_OK(co_await drive.walk_slices(bucket.id, after, each));
   }
   co_return Status();
 }
@@ -43,7 +43,7 @@ Task<Status> for_each_file(TargetNode& node, Drive& drive, FileVisitor visit) {
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
     CO_TRY_OK(co_await objects(drive, bucket, visit));
-    CO_TRY_OK(co_await pieces(drive, bucket, visit));
+    CO_TRY_OK(co_await slices(drive, bucket, visit));
   }
   co_return Status();
 }

@@ -21,17 +21,17 @@ namespace {
 
 using Zones = std::map<std::string, std::string>;
 
-/// Numbers of pieces that are lost together.
+/// Numbers of slices that are lost together.
 struct Together {
   std::map<std::string, std::uint64_t> homes;
   std::map<std::uint64_t, std::uint64_t> drives;
-  std::uint64_t alone = 0;  ///< pieces whose drive is not known
+  std::uint64_t alone = 0;  ///< slices whose drive is not known
 };
 
 Together together(const CodedObject& object) {
   Together out;
-  const auto add = [&](const std::string& home, PieceState state, std::uint64_t drive) {
-    if (state != PieceState::good) return;
+  const auto add = [&](const std::string& home, SliceState state, std::uint64_t drive) {
+    if (state != SliceState::good) return;
     ++out.homes[home];
     if (drive != 0)
       ++out.drives[drive];
@@ -45,19 +45,19 @@ Together together(const CodedObject& object) {
   return out;
 }
 
-std::uint64_t nodes_to_spare(const Together& pieces, std::uint64_t left) {
+std::uint64_t nodes_to_spare(const Together& slices, std::uint64_t left) {
   std::vector<std::uint64_t> each;
-  each.reserve(pieces.homes.size());
-  for (const auto& [home, count] : pieces.homes) each.push_back(count);
+  each.reserve(slices.homes.size());
+  for (const auto& [home, count] : slices.homes) each.push_back(count);
   return losses_borne(std::move(each), left);
 }
 
 /// `zones`: of targets, by id. Nothing where there are none.
-std::optional<std::uint64_t> zones_to_spare(const Together& pieces, std::uint64_t left,
+std::optional<std::uint64_t> zones_to_spare(const Together& slices, std::uint64_t left,
                                             const Zones& zones) {
   if (zones.empty()) return std::nullopt;
   std::map<std::string, std::uint64_t> counts;
-  for (const auto& [home, count] : pieces.homes) {
+  for (const auto& [home, count] : slices.homes) {
     const auto zone = zones.find(home);
     counts[zone == zones.end() ? "" : zone->second] += count;
   }
@@ -67,54 +67,54 @@ std::optional<std::uint64_t> zones_to_spare(const Together& pieces, std::uint64_
   return losses_borne(std::move(each), left);
 }
 
-std::uint64_t drives_to_spare(const Together& pieces, std::uint64_t left) {
-  std::vector<std::uint64_t> each(pieces.alone, 1);
-  for (const auto& [drive, count] : pieces.drives) each.push_back(count);
+std::uint64_t drives_to_spare(const Together& slices, std::uint64_t left) {
+  std::vector<std::uint64_t> each(slices.alone, 1);
+  for (const auto& [drive, count] : slices.drives) each.push_back(count);
   return losses_borne(std::move(each), left);
 }
 
 void coded_counts_count(const CodedObject& object, const Zones& zones, api::SliceCounts& counts) {
   const io::Coding& coding = *object.record.coding;
-  const auto number = [&](PieceState state) {
+  const auto number = [&](SliceState state) {
     return static_cast<std::uint64_t>(
         std::count(object.states.begin(), object.states.end(), state));
   };
-  const std::uint64_t good = number(PieceState::good);
-  const bool has_whole = object.whole == PieceState::good;
-  const std::uint64_t left = pieces_left(coding, good, has_whole);
-  const Together pieces = together(object);
-  const std::uint64_t drives = drives_to_spare(pieces, left);
+  const std::uint64_t good = number(SliceState::good);
+  const bool has_whole = object.whole == SliceState::good;
+  const std::uint64_t left = slices_left(coding, good, has_whole);
+  const Together slices = together(object);
+  const std::uint64_t drives = drives_to_spare(slices, left);
   ++counts.objects;
   const bool wants_whole = coding.layout == io::Coding::Layout::whole;
-  const bool waits_for_whole = !coding.whole.empty() && object.whole == PieceState::waiting;
-  const std::uint64_t waiting = number(PieceState::waiting) + (waits_for_whole ? 1 : 0);
+  const bool waits_for_whole = !coding.whole.empty() && object.whole == SliceState::waiting;
+  const std::uint64_t waiting = number(SliceState::waiting) + (waits_for_whole ? 1 : 0);
   const bool is_lost = !has_whole && !waits_for_whole && good + waiting < coding.k;
   const bool lacks_some = good < object.states.size() || (wants_whole && !has_whole);
   if (lacks_some || drives < coding.m)
     counts.incomplete[object.name.object] = {drives, waiting, is_lost};
   counts.survives_drives = api::lesser(counts.survives_drives, drives);
-  counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(pieces, left));
-  counts.survives_zones = api::lesser(counts.survives_zones, zones_to_spare(pieces, left, zones));
+  counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(slices, left));
+  counts.survives_zones = api::lesser(counts.survives_zones, zones_to_spare(slices, left, zones));
 }
 
-/// True if the object can be read from the pieces that are on targets other than `without`.
+/// True if the object can be read from the slices that are on targets other than `without`.
 bool is_readable(const CodedObject& object, const std::set<std::string>& without) {
   const io::Coding& coding = *object.record.coding;
-  if (object.whole == PieceState::good && !without.contains(coding.whole)) return true;
+  if (object.whole == SliceState::good && !without.contains(coding.whole)) return true;
   std::size_t good = 0;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] == PieceState::good && !without.contains(coding.homes[i])) ++good;
+    if (object.states[i] == SliceState::good && !without.contains(coding.homes[i])) ++good;
   return good >= coding.k;
 }
 
-/// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
-Task<api::PieceSum> unnamed_here(TargetNode& node, BucketId bucket) {
-  api::PieceSum out;
-  for (const PieceDrop& drop : node.piece_drops.of(bucket)) {
-    const auto found = co_await node.store.pieces().find(drop.key);
+/// Slices of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
+Task<api::SliceSum> unnamed_here(TargetNode& node, BucketId bucket) {
+  api::SliceSum out;
+  for (const SliceDrop& drop : node.slice_drops.of(bucket)) {
+    const auto found = co_await node.store.slices().find(drop.key);
     if (!found || !*found) continue;
     const io::ObjectRecord& record = (*found)->record;
-    if (record.piece && !(drop.up_to < record.generation)) out.add({1, record.piece->file_bytes});
+    if (record.slice && !(drop.up_to < record.generation)) out.add({1, record.slice->file_bytes});
   }
   co_return out;
 }
@@ -144,7 +144,7 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
         counts.unreadable->insert(object.name.object);
     }
   };
-  // Pieces that were found bad before a start are missing from then on.
+  // Slices that were found bad before a start are missing from then on.
   CO_TRY_OK(UncountedCopies::of(node, *record));
   const std::uint8_t copies = api::copies_of(record->props);
   if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));

@@ -12,10 +12,10 @@
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded/former_slices.h"
-#include "target/coded/piece_calls.h"
+#include "target/coded/holder_calls.h"
 #include "target/coded/put_tombstone.h"
 #include "target/commit/recode.h"
-#include "target/drive/piece_ids.h"
+#include "target/drive/slice_ids.h"
 #include "target/node/move_pace.h"
 #include "target/node/rebuild_pace.h"
 #include "target/replica/away_drive.h"
@@ -25,9 +25,9 @@
 namespace tarn::target {
 namespace {
 
-using Lane = std::shared_ptr<PieceLane>;
+using Lane = std::shared_ptr<SliceLane>;
 
-/// Pieces that have been written to where they shall be, and are nothing yet. They go unless they
+/// Slices that have been written to where they shall be, and are nothing yet. They go unless they
 /// are taken out.
 struct Written {
   std::vector<Lane> lanes;  // null: could not be
@@ -44,7 +44,7 @@ struct Written {
   }
 };
 
-/// Where a coding has a piece.
+/// Where a coding has a slice.
 std::string& home_of(io::Coding& coding, std::uint8_t index) {
   TARN_CHECK(index == io::kWhole || index < coding.homes.size());
   return index == io::kWhole ? coding.whole : coding.homes[index];
@@ -54,7 +54,7 @@ void note_failed(const ObjectName& name, const Error& error) {
   obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
 }
 
-/// Tells `making` that `home` does not take a piece, or that none could be made for it; `full` gets
+/// Tells `making` that `home` does not take a slice, or that none could be made for it; `full` gets
 /// those that have no room.
 void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error,
                   std::set<std::string>& full) {
@@ -70,8 +70,8 @@ void note_refused(RebuildWatch::Making* making, const std::string& home, const E
 io::ObjectRecord readable(const CodedObject& object) {
   io::ObjectRecord out = object.record;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] != PieceState::good) out.coding->homes[i].clear();
-  if (object.whole != PieceState::good) out.coding->whole.clear();
+    if (object.states[i] != SliceState::good) out.coding->homes[i].clear();
+  if (object.whole != SliceState::good) out.coding->whole.clear();
   return out;
 }
 
@@ -147,7 +147,7 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
 /// Seals those that `which` chooses, at the same time, and takes them out. Returns those sealed.
 Task<std::vector<Lane>> seal(Written& written, const io::ObjectAttribute& object,
                              Generation named_by, bool anew,
-                             const std::function<bool(const PieceLane&)>& which) {
+                             const std::function<bool(const SliceLane&)>& which) {
   std::vector<Lane> chosen;
   std::vector<Task<Status>> seals;
   for (Lane& lane : written.lanes) {
@@ -171,7 +171,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   const io::ObjectAttribute object{wanted.name.bucket, wanted.bucket.placed_as(),
                                    wanted.name.object, here.front().record};
   io::Coding coding = *object.record.coding;
-  const auto in_place = [&](const PieceLane& lane) {
+  const auto in_place = [&](const SliceLane& lane) {
     return home_of(coding, lane.index()) == lane.home();
   };
   // The record names these there already.
@@ -182,7 +182,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   CO_FAIL_POINT("repair.before_seal");
   const auto moved =
       co_await seal(written, object, generation, false, [](const auto&) { return true; });
-  const bool drop_whole = repair.drop_whole && sealed + moved.size() == repair.pieces();
+  const bool drop_whole = repair.drop_whole && sealed + moved.size() == repair.slices();
   if (moved.empty() && !drop_whole) co_return object.record;
   CO_FAIL_POINT("repair.sealed");
   io::ObjectRecord now = object.record;
@@ -197,7 +197,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
 }
 
 /// Makes what was written for `object` count, whose record becomes the one that names it; how many
-/// pieces. conflict when the object has changed since.
+/// slices. conflict when the object has changed since.
 Task<Result<std::size_t>> make_count(TargetNode& node, CodedObject& object,
                                      const ObjectRequest& wanted, const OwnedNames::Write& write,
                                      Written& written, const Repair& repair) {
@@ -226,32 +226,32 @@ Task<Status> try_keep_whole(TargetNode& node, CodedObject object, Lane lane) {
 Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
   struct Place {
     std::size_t object;
-    std::uint8_t piece;
+    std::uint8_t slice;
   };
   struct Call {
-    std::vector<PieceKey> keys;
+    std::vector<SliceKey> keys;
     std::vector<Place> places;
   };
   std::map<std::string, std::vector<Call>> calls;
-  const auto ask = [&](std::size_t i, const std::string& home, std::uint8_t piece) {
+  const auto ask = [&](std::size_t i, const std::string& home, std::uint8_t slice) {
     if (home.empty()) return;
     auto& of_home = calls[home];
-    if (of_home.empty() || of_home.back().keys.size() == kPiecesAtOnce) of_home.emplace_back();
+    if (of_home.empty() || of_home.back().keys.size() == kSlicesAtOnce) of_home.emplace_back();
     const ObjectName& name = objects[i].name;
-    of_home.back().keys.push_back({name.bucket, name.object, objects[i].record.coding->set, piece});
-    of_home.back().places.push_back({i, piece});
+    of_home.back().keys.push_back({name.bucket, name.object, objects[i].record.coding->set, slice});
+    of_home.back().places.push_back({i, slice});
   };
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const io::Coding& coding = *objects[i].record.coding;
-    objects[i].states.assign(coding.homes.size(), PieceState::missing);
+    objects[i].states.assign(coding.homes.size(), SliceState::missing);
     objects[i].drives.assign(coding.homes.size(), 0);
-    objects[i].whole = PieceState::missing;
+    objects[i].whole = SliceState::missing;
     objects[i].unheard.clear();
     for (std::size_t slice = 0; slice < coding.homes.size(); ++slice)
       ask(i, coding.homes[slice], static_cast<std::uint8_t>(slice));
     ask(i, coding.whole, io::kWhole);
   }
-  std::vector<Task<std::vector<PieceSeen>>> asked;
+  std::vector<Task<std::vector<SliceSeen>>> asked;
   std::vector<std::vector<Place>> places;
   for (auto& [home, of_home] : calls) {
     for (Call& call : of_home) {
@@ -264,14 +264,14 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
     // Answers count by their places: a slice that is taken for missing is made again.
     TARN_CHECK(answers[call].size() == places[call].size());
     for (std::size_t i = 0; i < places[call].size(); ++i) {
-      const auto [at, piece] = places[call][i];
+      const auto [at, slice] = places[call][i];
       CodedObject& object = objects[at];
       const auto [state, drive, unheard] = answers[call][i];
       if (unheard)
-        object.unheard.insert(piece == io::kWhole ? object.record.coding->whole
-                                                  : object.record.coding->homes[piece]);
-      (piece == io::kWhole ? object.whole : object.states[piece]) = state;
-      (piece == io::kWhole ? object.whole_drive : object.drives[piece]) = drive;
+        object.unheard.insert(slice == io::kWhole ? object.record.coding->whole
+                                                  : object.record.coding->homes[slice]);
+      (slice == io::kWhole ? object.whole : object.states[slice]) = state;
+      (slice == io::kWhole ? object.whole_drive : object.drives[slice]) = drive;
     }
   }
 }
@@ -304,8 +304,8 @@ WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
   const io::Coding& coding = *object.record.coding;
   std::set<std::string> homes;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] == PieceState::waiting) homes.insert(coding.homes[i]);
-  if (!coding.whole.empty() && object.whole == PieceState::waiting) homes.insert(coding.whole);
+    if (object.states[i] == SliceState::waiting) homes.insert(coding.homes[i]);
+  if (!coding.whole.empty() && object.whole == SliceState::waiting) homes.insert(coding.whole);
   if (!repair.whole_is_for.empty()) homes.insert(repair.whole_is_for);
   for (const std::string& home : homes) {
     const bool is_drive = !object.unheard.contains(home) && home != repair.whole_is_for;
@@ -334,9 +334,9 @@ struct Repaired {
 /// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
 /// those at other homes makes them count. unavailable when too few slices can be read; cancelled
-/// when rebuilds are stopped, or the name is not ours any more.
-/// `making`, if not null, counts the bytes that pass, and is told what could not be done. `full`
-/// gets the targets that had no room for a piece.
+/// when rebuilds are stopped, or the name is not ours any more. `making`, if not null, counts the
+/// bytes that pass, and is told what could not be done. `full` gets the targets that had no room
+/// for a slice.
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
                                  RebuildWatch::Making* making, std::set<std::string>& full) {
   CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
@@ -347,7 +347,7 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
     Written written;
     co_await write_all(node, object, part, making, full, written);
     // The whole goes only when all slices are there.
-    part.drop_whole = part.drop_whole && sealed + part.pieces() == repair.pieces();
+    part.drop_whole = part.drop_whole && sealed + part.slices() == repair.slices();
     if (!written.any() && !part.drop_whole) continue;
     any = true;
     CO_TRY_OK(check_goes_on(node, object.name.uname));
@@ -358,14 +358,14 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
   }
   if (!any) {
     CO_TRY_OK(check_goes_on(node, object.name.uname));
-    co_return fail(Errc::unavailable, "no piece could be made again");
+    co_return fail(Errc::unavailable, "no slice could be made again");
   }
   Repaired out;
-  out.all = sealed == repair.pieces();
+  out.all = sealed == repair.slices();
   out.moved = std::min(sealed, repair.moves.size());
   out.made = sealed - out.moved;
-  obs::log("repair").debug("object made whole object={} pieces={} of={}", object.name.object,
-                           sealed, repair.pieces());
+  obs::log("repair").debug("object made whole object={} slices={} of={}", object.name.object,
+                           sealed, repair.slices());
   co_return out;
 }
 
@@ -433,7 +433,7 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
   }
 }
 
-Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
+Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
                       Restores::Turn turn) {
   const Status kept = co_await try_keep_whole(node, object, std::move(lane));
   if (kept)

@@ -6,40 +6,40 @@
 #include <string>
 #include <vector>
 
-#include "target/coded/piece_lane.h"
+#include "target/coded/slice_lane.h"
 #include "target/node/node.h"
 #include "target/repair/repair_plan.h"
 #include "target/repair/restores.h"
 
 namespace tarn::target {
 
-// Repair, by the owner of coded objects, of pieces that are lost, or not where they belong
+// Repair, by the owner of coded objects, of slices that are lost, or not where they belong
 // (docs/decisions/019, "Repair").
 
-/// A coded object that this target owns, and where its pieces are.
+/// A coded object that this target owns, and where its slices are.
 struct CodedObject {
   ObjectName name;
   io::ObjectRecord record;
-  std::vector<PieceState> states = {};     ///< of each slice
-  PieceState whole = PieceState::missing;  ///< of the whole
-  std::vector<std::uint64_t> drives = {};  ///< of each slice, as PieceSeen::drive
+  std::vector<SliceState> states = {};     ///< of each slice
+  SliceState whole = SliceState::missing;  ///< of the whole
+  std::vector<std::uint64_t> drives = {};  ///< of each slice, as SliceSeen::drive
   std::uint64_t whole_drive = 0;           ///< of the whole
   std::set<std::string> unheard = {};      ///< targets that are down, or did not answer
 };
 
-/// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
+/// Asks the homes of all slices: one call to each for kSlicesAtOnce of them.
 Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 
-/// plan_repair() of an object as of now: targets that are down, or in `full`, take no piece.
+/// plan_repair() of an object as of now: targets that are down, or in `full`, take no slice.
 [[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object,
                                const std::set<std::string>& full = {});
 
-/// True if too few pieces are left and upstream has the object: repair_object() evicts it, and the
+/// True if too few slices are left and upstream has the object: repair_object() evicts it, and the
 /// next read fetches it.
 [[nodiscard]] bool is_to_be_fetched(const TargetNode& node, const ObjectName& name,
                                     const Repair& repair);
 
-/// Returns why pieces of an object stay missing, or are not to be had, also after `repair`, which
+/// Returns why slices of an object stay missing, or are not to be had, also after `repair`, which
 /// is repair_of() it. Pure.
 [[nodiscard]] WaitReasons waits_of(const CodedObject& object, const Repair& repair);
 
@@ -53,7 +53,7 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
 /// The whole of the object, which this target shall have, was written by a lane of index io::kWhole
 /// while it was read: makes it count, unless the object has changed since. A whole that fails is
 /// dropped: repair makes another.
-Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
+Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
                       Restores::Turn turn);
 
 }  // namespace tarn::target

@@ -66,7 +66,7 @@ Task<Result<CodedWalkPage>> coded_walk_next_page(TargetNode& node, Drive& drive,
       if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
         page.objects.push_back({std::move(name), std::move(record)});
     }
-    page.more = ++seen == kCodedWalkRecordsAtOnce || page.objects.size() == kPiecesAtOnce;
+    page.more = ++seen == kCodedWalkRecordsAtOnce || page.objects.size() == kSlicesAtOnce;
     return {.stop = page.more, .skip_to = {}};
   };
   CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
@@ -89,7 +89,7 @@ Task<Status> walk_coded(TargetNode& node, cluster::BucketRecord bucket,
       more = page.more;
       after = page.last;
       std::move(page.objects.begin(), page.objects.end(), std::back_inserter(gathered));
-      if (gathered.size() < kPiecesAtOnce) continue;
+      if (gathered.size() < kSlicesAtOnce) continue;
       co_await ask_homes(node, gathered);
       visit(gathered);
       gathered.clear();

@@ -9,7 +9,7 @@
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/drive/block_reader.h"
-#include "target/node/bad_pieces.h"
+#include "target/node/bad_slices.h"
 #include "target/node/node_call.h"
 #include "target/repair/drive_scrub.h"
 #include "target/replica/move_copy.h"

@@ -9,7 +9,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/read_through.h"
-#include "target/node/bad_pieces.h"
+#include "target/node/bad_slices.h"
 #include "target/node/move_pace.h"
 #include "target/repair/all_files.h"
 #include "target/repair/copy_again.h"
@@ -33,8 +33,8 @@ spdlog::logger& scrub_log() { return obs::log("scrub"); }
 
 /// A file of the drive, as the index has it.
 struct Entry {
-  PieceKey key;  // set and index: of a piece
-  bool piece = false;
+  SliceKey key;  // set and index: of a slice
+  bool slice = false;
   io::ObjectRecord record;
 };
 
@@ -71,12 +71,12 @@ class DriveScrub {
   Task<Status> begin();
   Task<Status> pass();
   Task<Status> objects(const cluster::BucketRecord& bucket, std::string after);
-  Task<Status> pieces(const cluster::BucketRecord& bucket, std::optional<PieceKey> after);
+  Task<Status> slices(const cluster::BucketRecord& bucket, std::optional<SliceKey> after);
   Task<Status> look_at(const cluster::BucketRecord& bucket, Entry entry);
   Task<Result<std::shared_ptr<OpenObject>>> open(const Entry& entry);
   Task<Status> read(const Entry& entry, io::FileName& file);
   Task<Status> pay(std::uint64_t cost);
-  Task<Result<std::optional<io::ObjectRecord>>> find(PieceKey key, bool piece);
+  Task<Result<std::optional<io::ObjectRecord>>> find(SliceKey key, bool slice);
   Task<void> note_bad(const cluster::BucketRecord& bucket, const Entry& entry, Error error);
   Task<void> have_repaired(const cluster::BucketRecord& bucket, const Entry& entry);
   Task<void> settle();
@@ -136,7 +136,7 @@ Task<void> DriveScrub::read_well(const Entry& entry, io::FileName file) {
   });
   if (withdrawn == 0) co_return;
   board_->show(state_, true);
-  if (entry.piece) node_.bad_pieces.erase(entry.key);
+  if (entry.slice) node_.bad_slices.erase(entry.key);
   scrub_log().info("file is as it was stored drive={} file={} object={}", drive_->path(),
                    file.path(), entry.key.name);
   co_await save();
@@ -235,10 +235,10 @@ Task<Status> DriveScrub::pass() {
     if (raw(bucket.id) < state_.at.bucket) continue;
     const ScrubMark at = state_.at;
     const bool begun = raw(bucket.id) == at.bucket;
-    if (!begun || !at.pieces) CO_TRY_OK(co_await objects(bucket, begun ? at.name : ""));
-    std::optional<PieceKey> after;
-    if (begun && at.pieces) after = PieceKey{bucket.id, at.name, at.set, at.index};
-    CO_TRY_OK(co_await pieces(bucket, std::move(after)));
+    if (!begun || !at.slices) CO_TRY_OK(co_await objects(bucket, begun ? at.name : ""));
+    std::optional<SliceKey> after;
+    if (begun && at.slices) after = SliceKey{bucket.id, at.name, at.set, at.index};
+    CO_TRY_OK(co_await slices(bucket, std::move(after)));
   }
   state_.end(wall_ns());
   if (begun_) to_verify_ = false;
@@ -266,19 +266,19 @@ Task<Status> DriveScrub::objects(const cluster::BucketRecord& bucket, std::strin
   co_return Status();
 }
 
-Task<Status> DriveScrub::pieces(const cluster::BucketRecord& bucket,
-                                std::optional<PieceKey> after) {
+Task<Status> DriveScrub::slices(const cluster::BucketRecord& bucket,
+                                std::optional<SliceKey> after) {
   for (bool more = true; more;) {
     std::vector<Entry> page;
     more = false;
-    const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
+    const auto visit = [&](const SliceKey& key, const io::ObjectRecord& record) {
       more = page.size() == kDriveScrubPageEntries;
       if (more) return false;
       after = key;
       page.push_back({key, true, record});
       return true;
     };
-    CO_TRY_OK(co_await drive_->walk_pieces(bucket.id, after, visit));
+    CO_TRY_OK(co_await drive_->walk_slices(bucket.id, after, visit));
     for (Entry& entry : page) CO_TRY_OK(co_await look_at(bucket, std::move(entry)));
   }
   co_return Status();
@@ -296,13 +296,13 @@ Task<Status> DriveScrub::look_at(const cluster::BucketRecord& bucket, Entry entr
     entry.record.file = file;
     co_await note_bad(bucket, entry, good.error());
   }
-  state_.passed({raw(bucket.id), entry.piece, entry.key.name, entry.key.set, entry.key.index},
+  state_.passed({raw(bucket.id), entry.slice, entry.key.name, entry.key.set, entry.key.index},
                 entry.record.file_bytes());
   co_return co_await save_now_and_then();
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> DriveScrub::open(const Entry& entry) {
-  if (entry.piece) co_return co_await drive_->open_piece(entry.key);
+  if (entry.slice) co_return co_await drive_->open_slice(entry.key);
   co_return co_await drive_->open_object(entry.key.bucket, entry.key.name);
 }
 
@@ -313,8 +313,8 @@ Task<Status> DriveScrub::read(const Entry& entry, io::FileName& file) {
   file = object ? object->record().file : io::FileName();
   if (!object) co_return Status();  // it has gone meanwhile
   CO_TRY_OK(co_await read_through(object, [this](std::uint64_t bytes) { return pay(bytes); }));
-  if (!entry.piece || entry.key.index == io::kWhole) co_return Status();
-  const auto label = co_await drive_->piece_label(entry.key);
+  if (!entry.slice || entry.key.index == io::kWhole) co_return Status();
+  const auto label = co_await drive_->slice_label(entry.key);
   if (!label && label.error().code == Errc::object_not_found) {
     file = {};
     co_return Status();
@@ -323,8 +323,8 @@ Task<Status> DriveScrub::read(const Entry& entry, io::FileName& file) {
   co_return Status();
 }
 
-Task<Result<std::optional<io::ObjectRecord>>> DriveScrub::find(PieceKey key, bool piece) {
-  if (piece) co_return co_await drive_->find_piece(std::move(key));
+Task<Result<std::optional<io::ObjectRecord>>> DriveScrub::find(SliceKey key, bool slice) {
+  if (slice) co_return co_await drive_->find_slice(std::move(key));
   CO_TRY(auto found, co_await drive_->find(key.bucket, key.name));
   if (found && found->kind != io::ObjectRecord::Kind::object) co_return std::nullopt;
   co_return std::move(found);
@@ -332,28 +332,28 @@ Task<Result<std::optional<io::ObjectRecord>>> DriveScrub::find(PieceKey key, boo
 
 Task<void> DriveScrub::note_bad(const cluster::BucketRecord& bucket, const Entry& entry,
                                 Error error) {
-  const auto now = co_await find(entry.key, entry.piece);
+  const auto now = co_await find(entry.key, entry.slice);
   if (!now || !*now || (*now)->file != entry.record.file) co_return;  // another has its place
   if (node_.view.state()->bmd.find(bucket.id) == nullptr) co_return;
   ScrubFinding finding;
   finding.key = entry.key;
-  finding.piece = entry.piece;
+  finding.slice = entry.slice;
   finding.file = entry.record.file;
   finding.found_ns = wall_ns();
   finding.error = error.message;
   take_over();
   state_.add(std::move(finding));
   board_->show(state_, true);
-  scrub_log().error("bad file drive={} file={} object={} piece={} err={}", drive_->path(),
+  scrub_log().error("bad file drive={} file={} object={} slice={} err={}", drive_->path(),
                     entry.record.file.path(), entry.key.name,
-                    entry.piece ? std::to_string(entry.key.index) : "-", error.message);
+                    entry.slice ? std::to_string(entry.key.index) : "-", error.message);
   co_await save();
   if (SAFETY("safety.scrub_repairs")) co_await have_repaired(bucket, entry);
 }
 
 Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const Entry& entry) {
-  if (entry.piece) {
-    node_.bad_pieces.add(entry.key);  // repair_requested() tells the owner
+  if (entry.slice) {
+    node_.bad_slices.add(entry.key);  // repair_requested() tells the owner
     co_return;
   }
   const ObjectName name = name_in(bucket, entry.key.name);
@@ -370,21 +370,21 @@ Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const 
   scrub_log().error("no other copy of it object={}", entry.key.name);
 }
 
-/// Sees what became of findings. Pieces that are bad still count as missing, also after a start.
+/// Sees what became of findings. Slices that are bad still count as missing, also after a start.
 Task<void> DriveScrub::settle() {
   settled_ = node_.clock.boot_time();
   bool changed = false;
   for (ScrubFinding& finding : state_.found) {
     if (finding.outcome != ScrubFinding::Outcome::open) continue;
     if (finding.key.name.empty()) continue;  // it stands for others
-    const auto now = co_await find(finding.key, finding.piece);
+    const auto now = co_await find(finding.key, finding.slice);
     const bool stays = now && *now && (*now)->file == finding.file;
-    if (stays && finding.piece && SAFETY("safety.scrub_repairs")) node_.bad_pieces.add(finding.key);
+    if (stays && finding.slice && SAFETY("safety.scrub_repairs")) node_.bad_slices.add(finding.key);
     if (!now || stays) continue;
     finding.outcome = ScrubFinding::Outcome::gone;
     if (*now) finding.outcome = ScrubFinding::Outcome::repaired;
-    if (!*now && finding.piece) {
-      const auto elsewhere = co_await node_.store.pieces().find(finding.key);
+    if (!*now && finding.slice) {
+      const auto elsewhere = co_await node_.store.slices().find(finding.key);
       if (elsewhere && *elsewhere) finding.outcome = ScrubFinding::Outcome::repaired;
     }
     finding.ended_ns = wall_ns();

@@ -10,12 +10,12 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 #include "target/repair/coded_repair.h"
 #include "target/repair/coded_walk.h"
 #include "target/repair/drives_here.h"
 #include "target/repair/repair_queue.h"
-#include "target/repair/unnamed_pieces.h"
+#include "target/repair/unnamed_slices.h"
 
 namespace tarn::target {
 namespace {
@@ -160,13 +160,13 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
   const std::size_t waiting = unnamed ? unnamed->waiting : 0;
   if (found->objects > 0)
     obs::log("repair").info(
-        "coded objects looked through objects={} repaired={} pieces={} "
+        "coded objects looked through objects={} repaired={} slices={} "
         "dropped={} waiting={}",
         found->objects, names, unnamed ? unnamed->asked : 0, unnamed ? unnamed->dropped : 0,
         waiting);
-  // One that leaves stays until it has none: it asks again, since an owner that moved a piece off
+  // One that leaves stays until it has none: it asks again, since an owner that moved a slice off
   // it may have died before it could say so.
-  const auto needed = co_await is_needed_for_pieces(node);
+  const auto needed = co_await is_needed_for_slices(node);
   const bool all =
       repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
   co_return all ? PassEnd::all : PassEnd::later;
@@ -178,7 +178,7 @@ Task<void> keep_coded(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   LookedBy done;  // when all was looked through
   DrivesHere here;
-  bool changed = false;  // a drive that comes may bring records, and pieces that none names
+  bool changed = false;  // a drive that comes may bring records, and slices that none names
   auto due = SteadyClock::now();
   std::chrono::seconds again = kKeepCodedAgainFirst;
   while (true) {

@@ -4,7 +4,7 @@
 
 namespace tarn::target {
 
-/// Keeps all slices of the coded objects that this target owns where they belong, and drops pieces
+/// Keeps all slices of the coded objects that this target owns where they belong, and drops slices
 /// here that are not needed. Looks at the start, when the map has changed and is settled, when work
 /// was left, when asked for, and once a day. RebuildWatch shows what each look finds and does. Runs
 /// until it is cancelled.

@@ -12,7 +12,7 @@ namespace {
 /// The target that is to make the whole, if that is missing and another than `self`.
 std::string whole_is_for(const cluster::NodeSet& standing, std::uint64_t name_digest,
                          const SliceReport& report, const std::string& self) {
-  if (report.coding.layout != io::Coding::Layout::whole || report.whole != PieceState::missing)
+  if (report.coding.layout != io::Coding::Layout::whole || report.whole != SliceState::missing)
     return "";
   const auto owner = standing.homes(name_digest, 1);
   if (owner.empty() || standing.id(owner.front().node) == self) return "";
@@ -25,14 +25,14 @@ bool wants_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
   const io::Coding& coding = report.coding;
   return coding.layout == io::Coding::Layout::whole &&
          is_home_of_whole(standing, name_digest, self) &&
-         (coding.whole != self || report.whole == PieceState::missing);
+         (coding.whole != self || report.whole == SliceState::missing);
 }
 
 }  // namespace
 
-std::size_t pieces_left(const io::Coding& coding, std::size_t good, bool has_whole) {
-  const std::size_t pieces = good + (has_whole ? 1 : 0);
-  return pieces > coding.k ? pieces - coding.k : 0;
+std::size_t slices_left(const io::Coding& coding, std::size_t good, bool has_whole) {
+  const std::size_t slices = good + (has_whole ? 1 : 0);
+  return slices > coding.k ? slices - coding.k : 0;
 }
 
 bool is_home_of_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
@@ -54,28 +54,28 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
   needs.homes = coding.homes;
   needs.takes = takes;
   for (std::size_t i = 0; i < coding.homes.size(); ++i) {
-    out.good += report.states[i] == PieceState::good ? 1 : 0;
-    out.waiting += report.states[i] == PieceState::waiting ? 1 : 0;
-    if (report.states[i] != PieceState::missing) needs.good |= 1U << i;
+    out.good += report.states[i] == SliceState::good ? 1 : 0;
+    out.waiting += report.states[i] == SliceState::waiting ? 1 : 0;
+    if (report.states[i] != SliceState::missing) needs.good |= 1U << i;
   }
-  out.left = pieces_left(coding, out.good, report.whole == PieceState::good);
+  out.left = slices_left(coding, out.good, report.whole == SliceState::good);
   out.missing = coding.homes.size() - out.good - out.waiting;
-  out.lost = out.good + out.waiting < coding.k && report.whole == PieceState::missing;
-  if (!coding.whole.empty() && report.whole == PieceState::waiting) ++out.waiting;
-  if (coding.layout == io::Coding::Layout::whole && report.whole == PieceState::missing)
+  out.lost = out.good + out.waiting < coding.k && report.whole == SliceState::missing;
+  if (!coding.whole.empty() && report.whole == SliceState::waiting) ++out.waiting;
+  if (coding.layout == io::Coding::Layout::whole && report.whole == SliceState::missing)
     ++out.missing;
   const auto places = plan_slices(standing, needs);
   TARN_CHECK(places.size() == coding.homes.size());
   out.placed_worse = stands_worse(standing, needs, places);
-  if (out.good < coding.k && report.whole != PieceState::good) return out;
+  if (out.good < coding.k && report.whole != SliceState::good) return out;
   if (wants_whole(standing, name_digest, report, self)) out.whole = self;
   out.whole_is_for = whole_is_for(standing, name_digest, report, self);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto& place = places[i];
-    if (place.id.empty() && report.states[i] == PieceState::missing) ++out.unplaced;
-    if (place.id.empty() || report.states[i] == PieceState::waiting) continue;
+    if (place.id.empty() && report.states[i] == SliceState::missing) ++out.unplaced;
+    if (place.id.empty() || report.states[i] == SliceState::waiting) continue;
     SliceGoal goal{static_cast<std::uint8_t>(i), place.id, place.rank};
-    if (report.states[i] == PieceState::missing)
+    if (report.states[i] == SliceState::missing)
       out.anew.push_back(std::move(goal));
     else if (place.id != coding.homes[i])
       out.moves.push_back(std::move(goal));

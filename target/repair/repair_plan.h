@@ -9,18 +9,18 @@
 
 #include "common/cluster/place/node_set.h"
 #include "common/io/object_attribute.h"
-#include "target/coded/piece_format.h"
+#include "target/coded/slice_messages.h"
 #include "target/coded/slice_remake.h"
 
 namespace tarn::target {
 
-// Plan of the repair of one object's pieces (docs/decisions/019, "Repair"). Pure.
+// Plan of the repair of one object's slices (docs/decisions/019, "Repair"). Pure.
 
-/// Known states of the pieces.
+/// Known states of the slices.
 struct SliceReport {
   const io::Coding& coding;
-  std::span<const PieceState> states;      ///< of each slice where `coding` names it
-  PieceState whole = PieceState::missing;  ///< the same of the whole
+  std::span<const SliceState> states;      ///< of each slice where `coding` names it
+  SliceState whole = SliceState::missing;  ///< the same of the whole
 };
 
 struct Repair {
@@ -31,11 +31,11 @@ struct Repair {
   /// repair.
   bool drop_whole = false;
   std::size_t good = 0;      ///< slices that can be read now
-  std::size_t left = 0;      ///< pieces that may go before it is lost, of those that can be read
-  std::size_t waiting = 0;   ///< pieces that may be back
-  std::size_t missing = 0;   ///< pieces
+  std::size_t left = 0;      ///< slices that may go before it is lost, of those that can be read
+  std::size_t waiting = 0;   ///< slices that may be back
+  std::size_t missing = 0;   ///< slices
   std::size_t unplaced = 0;  ///< missing slices that no target takes now
-  bool lost = false;         ///< too few pieces are there, also with those that may be back
+  bool lost = false;         ///< too few slices are there, also with those that may be back
   /// The target that is to make the whole, which is missing; empty if that is `self`.
   std::string whole_is_for = {};
   bool placed_worse = false;  ///< after this repair a target has more of them than it shall
@@ -43,14 +43,14 @@ struct Repair {
   [[nodiscard]] bool empty() const {
     return anew.empty() && moves.empty() && whole.empty() && !drop_whole;
   }
-  [[nodiscard]] std::size_t pieces() const {
+  [[nodiscard]] std::size_t slices() const {
     return anew.size() + moves.size() + (whole.empty() ? 0 : 1);
   }
 };
 
-/// Returns how many more pieces of an object, whichever they are, may go before it is lost. `good`:
+/// Returns how many more slices of an object, whichever they are, may go before it is lost. `good`:
 /// slices that can be read; `has_whole`: the whole can be read, too.
-[[nodiscard]] std::size_t pieces_left(const io::Coding& coding, std::size_t good, bool has_whole);
+[[nodiscard]] std::size_t slices_left(const io::Coding& coding, std::size_t good, bool has_whole);
 
 /// True if `self` is where wholes of objects of this name belong.
 [[nodiscard]] bool is_home_of_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
@@ -64,8 +64,8 @@ struct Repair {
                                  const std::function<bool(const std::string&)>& takes);
 
 /// Splits `repair` into parts that are each written and then sealed: the slices that are made anew,
-/// then each that is moved, then the whole. So no written piece waits for the others, which may
-/// take longer than OpenPieces::kKept. The last part has `drop_whole`.
+/// then each that is moved, then the whole. So no written slice waits for the others, which may
+/// take longer than OpenSlices::kKept. The last part has `drop_whole`.
 [[nodiscard]] std::vector<Repair> parts_of(const Repair& repair);
 
 }  // namespace tarn::target

@@ -13,8 +13,8 @@
 
 namespace tarn::target {
 
-/// How endangered an object is as long as `repair` has not been carried out: how many more pieces
-/// may go before it is lost. Repairs that only move or drop pieces come last: they make nothing
+/// How endangered an object is as long as `repair` has not been carried out: how many more slices
+/// may go before it is lost. Repairs that only move or drop slices come last: they make nothing
 /// safer. Pure.
 [[nodiscard]] std::size_t danger_of(const Repair& repair);
 
@@ -26,7 +26,7 @@ class RepairQueue {
   static constexpr std::size_t kInNoDanger = SIZE_MAX;
   struct Entry {
     ObjectName name;
-    std::size_t missing = 0;  ///< pieces
+    std::size_t missing = 0;  ///< slices
     std::uint64_t bytes = 0;  ///< that the repair writes
   };
 
@@ -42,7 +42,7 @@ class RepairQueue {
   [[nodiscard]] bool let_some_go() const { return let_some_go_; }
   /// Sums of all objects that were ever added, with those that were let go.
   struct Added {
-    std::map<std::size_t, std::uint64_t, std::greater<>> objects;  ///< by their missing pieces
+    std::map<std::size_t, std::uint64_t, std::greater<>> objects;  ///< by their missing slices
     std::map<BucketId, std::uint64_t> buckets;                     ///< objects
     std::uint64_t bytes = 0;
   };

@@ -4,7 +4,7 @@
 
 #include "common/base/event.h"
 #include "common/base/gather.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 #include "target/repair/coded_repair.h"
 
 namespace tarn::target {
@@ -57,7 +57,7 @@ Task<void> repair_requested(TargetNode& node) {
   while (true) {
     timer.expires_at(next_tick(kRepairRequestedLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
-    co_await tell_of_bad_pieces(node);
+    co_await tell_of_bad_slices(node);
     if (!node.membership.lease().valid()) continue;
     Names requests = node.repair_requests.take();
     if (SteadyClock::now() >= due) requests.merge(std::exchange(left, {}));

@@ -19,7 +19,7 @@ json scrub_job_json_of(const ScrubFinding& finding, const cluster::ClusterState&
   const auto* bucket = state.bmd.find(finding.key.bucket);
   return {{"bucket", bucket == nullptr ? "" : bucket->name.display()},
           {"object", finding.key.name},
-          {"piece", finding.piece ? json(finding.key.index) : json()},
+          {"piece", finding.slice ? json(finding.key.index) : json()},
           {"file", finding.file.path()},
           {"found_ns", finding.found_ns},
           {"ended_ns", finding.ended_ns},

@@ -48,11 +48,11 @@ class Stakes {
   std::map<Kind, Sum> all_;
 };
 
-/// The pieces of one set that lie on the target.
+/// The slices of one set that lie on the target.
 struct SetHere {
   std::uint32_t k = 0;
   std::uint32_t m = 0;
-  std::uint32_t pieces = 0;
+  std::uint32_t slices = 0;
   std::uint64_t bytes = 0;
 };
 
@@ -78,14 +78,14 @@ class Count {
   void add(const std::string& drive, const cluster::BucketRecord& bucket,
            const io::ObjectRecord& record) {
     Stakes& on_drive = drives_[drive];
-    if (record.piece) {
-      const io::Piece& piece = *record.piece;
-      on_drive.add({piece.k, piece.m, 1}, 1, piece.file_bytes);
-      SetHere& set = sets_[piece.set];
-      set.k = piece.k;
-      set.m = piece.m;
-      ++set.pieces;
-      set.bytes += piece.file_bytes;
+    if (record.slice) {
+      const io::Slice& slice = *record.slice;
+      on_drive.add({slice.k, slice.m, 1}, 1, slice.file_bytes);
+      SetHere& set = sets_[slice.set];
+      set.k = slice.k;
+      set.m = slice.m;
+      ++set.slices;
+      set.bytes += slice.file_bytes;
       return;
     }
     if (record.coding) return;  // an empty file, of which there are m + 1
@@ -97,7 +97,7 @@ class Count {
   }
   [[nodiscard]] json report() const {
     Stakes target;
-    for (const auto& [id, set] : sets_) target.add({set.k, set.m, set.pieces}, 1, set.bytes);
+    for (const auto& [id, set] : sets_) target.add({set.k, set.m, set.slices}, 1, set.bytes);
     for (const auto& [kind, files] : parts_)
       target.add(kind, (files + kind.together - 1) / kind.together, bytes_.at(kind));
     json drives = json::object();

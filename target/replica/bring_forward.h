@@ -6,7 +6,7 @@
 
 namespace tarn::target {
 
-// How a version that not all homes may have goes forward where pieces depend on it: by the name's
+// How a version that not all homes may have goes forward where slices depend on it: by the name's
 // owner alone, under a generation of its own (docs/decisions/019, rule F). So what all have is
 // above all that was made before it.
 

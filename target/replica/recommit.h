@@ -7,7 +7,7 @@
 namespace tarn::target {
 
 // Commits what a record says once more, under a generation of its own (docs/decisions/019): a
-// pending one so goes forward (rule F), and slices get other homes, or an unneeded piece is
+// pending one so goes forward (rule F), and slices get other homes, or an unneeded slice is
 // dropped. ETag, version, times and custom metadata stay.
 
 /// A generation for a commit by `write`, above that of the newest version. Under the name's lock.

@@ -19,7 +19,7 @@ Result<UncountedCopies> UncountedCopies::of(TargetNode& node, const cluster::Buc
       if (each.outcome != ScrubFinding::Outcome::open) continue;
       if (each.key.name.empty())
         return fail(Errc::unavailable, "drive {}: {}", drive->path(), each.error);
-      if (!each.piece && each.key.bucket == bucket.id) out.files_[drive.get()].insert(each.file);
+      if (!each.slice && each.key.bucket == bucket.id) out.files_[drive.get()].insert(each.file);
     }
   }
   return out;

@@ -5,8 +5,8 @@
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded/coded_read.h"
-#include "target/coded/piece_home.h"
-#include "target/drive/piece_ids.h"
+#include "target/coded/slice_home.h"
+#include "target/drive/slice_ids.h"
 #include "target/node/bodies.h"
 #include "target/node/in_time.h"
 #include "target/node/sender.h"
@@ -19,20 +19,20 @@ namespace {
 /// C11).
 constexpr std::chrono::seconds kGetCodedPatience{1};
 
-PieceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {
+SliceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {
   return {name.bucket, name.object, coding.set, io::kWhole};
 }
 
-Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, PieceKey key,
+Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, SliceKey key,
                                                     bool unless_slow) {
-  co_return co_await node.store.pieces().open(std::move(key), unless_slow);
+  co_return co_await node.store.slices().open(std::move(key), unless_slow);
 }
 
 /// The whole, when the record names it here and it can be opened; else null.
 Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName& name,
                                              const io::Coding& coding, bool unless_slow) {
   if (coding.whole != node.id) co_return nullptr;
-  const PieceKey key = key_of_whole(name, coding);
+  const SliceKey key = key_of_whole(name, coding);
   auto opened = co_await in_time(node, open_here(node, key, unless_slow), kGetCodedPatience);
   if (opened) co_return std::move(*opened);
   if (opened.error().code == Errc::timeout) co_return nullptr;
@@ -71,12 +71,12 @@ Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
   co_return false;
 }
 
-using Lane = std::shared_ptr<PieceLane>;
+using Lane = std::shared_ptr<SliceLane>;
 
 /// `late`: the caller no longer waits for it.
-Task<Result<Lane>> get_coded_open_lane(TargetNode& node, PieceWrite write,
+Task<Result<Lane>> get_coded_open_lane(TargetNode& node, SliceWrite write,
                                        std::shared_ptr<bool> late) {
-  auto lane = co_await PieceLane::open(node, node.id, std::move(write));
+  auto lane = co_await SliceLane::open(node, node.id, std::move(write));
   if (lane && *late) (*lane)->give_up();
   co_return lane;
 }
@@ -102,8 +102,8 @@ class Restoring {
     if (!wanted) co_return out;
     if (auto turn = restores().begin(coding.set); turn.got()) {
       out.turn_.emplace(std::move(turn));
-      PieceWrite write;
-      write.token = new_piece_token();
+      SliceWrite write;
+      write.token = new_slice_token();
       write.key = key_of_whole(name, coding);
       write.geometry = geometry_of(coding);
       write.bytes = record.size;
@@ -145,7 +145,7 @@ class Restoring {
   TargetNode& node_;
   CodedObject object_;
   std::optional<Restores::Turn> turn_;
-  std::shared_ptr<PieceLane> lane_;  // null: nothing is restored
+  std::shared_ptr<SliceLane> lane_;  // null: nothing is restored
 };
 
 }  // namespace

@@ -255,8 +255,8 @@ Task<Result<bool>> holds_nothing(ObjectStore& store,
       if (found) co_return false;
     }
   }
-  CO_TRY(const bool pieces, co_await store.pieces().any());
-  co_return !pieces;
+  CO_TRY(const bool slices, co_await store.slices().any());
+  co_return !slices;
 }
 
 }  // namespace tarn::target

@@ -20,7 +20,7 @@
 #include "target/store/name_locks.h"
 #include "target/store/object_name.h"
 #include "target/store/open_objects.h"
-#include "target/store/pieces_here.h"
+#include "target/store/slices_here.h"
 
 namespace tarn::target {
 
@@ -90,8 +90,8 @@ class ObjectStore {
   /// Part of the store for mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }
 
-  /// Pieces of objects whose records may lie on other targets.
-  [[nodiscard]] PiecesHere& pieces() { return pieces_; }
+  /// Slices of objects whose records may lie on other targets.
+  [[nodiscard]] SlicesHere& slices() { return slices_; }
 
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
@@ -215,7 +215,7 @@ class ObjectStore {
   NameLocks locks_;
   friend class Mirror;
   Mirror mirror_{*this};
-  PiecesHere pieces_{*this};
+  SlicesHere slices_{*this};
   OpenObjects open_;  // after the drives: it closes files on their threads
 };
 

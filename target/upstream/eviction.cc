@@ -14,7 +14,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 
 namespace tarn::target {
 namespace {
@@ -100,12 +100,12 @@ Task<Result<std::vector<Evictable>>> Eviction::next_objects(const Source& source
 
 Task<Result<std::vector<Evictable>>> Eviction::next_slices(const Source& source, Position& at) {
   std::vector<Evictable> out;
-  const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
-    out.push_back({key.name, record.generation, key, on_drive(record.piece->file_bytes)});
+  const auto visit = [&](const SliceKey& key, const io::ObjectRecord& record) {
+    out.push_back({key.name, record.generation, key, on_drive(record.slice->file_bytes)});
     at.slice = key;
     return out.size() < kEvictionPage;
   };
-  CO_TRY_OK(co_await drive_.walk_pieces(source.bucket.id, at.slice, visit));
+  CO_TRY_OK(co_await drive_.walk_slices(source.bucket.id, at.slice, visit));
   at.at_end = out.size() < kEvictionPage;
   co_await ask_last_reads(node_, source.bucket, out);
   co_return out;
@@ -168,7 +168,7 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Evictab
       workers.push_back(work(source, batch, next));
     const auto ends = co_await gather(std::move(workers));
     for (const Status& end : ends) CO_TRY_OK(end);
-    co_await drop_pieces_now(node_);  // slices of what went
+    co_await drop_slices_now(node_);  // slices of what went
     CO_TRY(const io::Space now, co_await drive_.measure_space());
     static_cast<void>(now);  // Drive::space() has it from here on
     order_.on_evicted(0);
@@ -196,7 +196,7 @@ Task<Status> Eviction::evict(const Source& source, const Evictable& file) {
   CO_TRY(const auto tombstone, co_await evict_at_owner(node_, source.bucket, file));
   if (!tombstone) co_return Status();
   // The owner tells this drive as well, soon: the room is wanted now.
-  if (file.slice) drop_piece_later(node_, {*file.slice, *tombstone});
+  if (file.slice) drop_slice_later(node_, {*file.slice, *tombstone});
   ++objects_;
   bytes_ += file.bytes;
   order_.on_evicted(file.bytes);

@@ -54,7 +54,7 @@ class Eviction {
   struct Position {
     std::string object;
     bool in_slices = false;
-    std::optional<PieceKey> slice;
+    std::optional<SliceKey> slice;
     bool at_end = false;
   };
   using Visit = std::function<void(Evictable file, const EvictionCandidate& candidate)>;

@@ -10,8 +10,8 @@
 
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
-#include "target/coded/piece_format.h"
 #include "target/coded/put_tombstone.h"
+#include "target/coded/slice_messages.h"
 #include "target/node/node_call.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/newest.h"
@@ -151,7 +151,7 @@ Result<Evictable> evictable_in(const Question& asked) {
     out.name = asked.body.at("name");
     out.last_read = asked.body.at("last_read");
     if (const auto set = asked.body.find("set"); set != asked.body.end())
-      out.slice = PieceKey{asked.bucket.id, out.name, set->get<std::uint64_t>(), 0};
+      out.slice = SliceKey{asked.bucket.id, out.name, set->get<std::uint64_t>(), 0};
     else
       out.generation = generation_in(asked.body.at("generation"));
     return out;

@@ -24,7 +24,7 @@ namespace tarn::target {
 struct Evictable {
   std::string name;               ///< of the object
   Generation generation;          ///< of an object or a copy; tells versions apart
-  std::optional<PieceKey> slice;  ///< of a slice or a whole; its set tells versions apart
+  std::optional<SliceKey> slice;  ///< of a slice or a whole; its set tells versions apart
   std::uint64_t bytes = 0;        ///< that the file takes on the drive
   std::uint32_t last_read = 0;    ///< of the object, seconds since the epoch; 0: not known
 };

@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/coded/piece_home.h"
+#include "target/coded/slice_home.h"
 #include "target/drive/space_rules.h"
 #include "target/replica/away_drive.h"
 
@@ -136,7 +136,7 @@ Task<void> SpaceKeeper::look(Drive& drive, DriveSpace& space) {
   if (space.has_demands()) co_await answer_demands(drive, space);
   const SpaceLimits limits = node_.store.space_limits();
   if (space.has_demands() || !has_room(drive.space(), limits, 0, limits.high_watermark))
-    co_await drop_pieces_first(drive, space);
+    co_await drop_slices_first(drive, space);
   bool is_demand = space.has_demands();
   const io::Space now = drive.space();
   EvictionGoal goal;
@@ -176,11 +176,11 @@ Task<void> SpaceKeeper::look(Drive& drive, DriveSpace& space) {
                                                         state->bmd.version, state->config.version};
 }
 
-/// Pieces that are not needed any more go before any object does. Those of all drives go at once,
+/// Slices that are not needed any more go before any object does. Those of all drives go at once,
 /// so the keepers of other drives wait here for the room that this makes.
-Task<void> SpaceKeeper::drop_pieces_first(Drive& drive, DriveSpace& space) {
-  const auto turn = co_await turns_.acquire("pieces that are not needed");
-  co_await drop_pieces_now(node_);
+Task<void> SpaceKeeper::drop_slices_first(Drive& drive, DriveSpace& space) {
+  const auto turn = co_await turns_.acquire("slices that are not needed");
+  co_await drop_slices_now(node_);
   co_await answer_demands(drive, space);
 }
 

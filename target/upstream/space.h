@@ -58,13 +58,13 @@ class SpaceKeeper final : public RoomMaker {
   Task<bool> make_room_on(Drive& drive, std::uint64_t bytes,
                           std::chrono::steady_clock::time_point until);
   Task<void> look(Drive& drive, DriveSpace& space);
-  Task<void> drop_pieces_first(Drive& drive, DriveSpace& space);
+  Task<void> drop_slices_first(Drive& drive, DriveSpace& space);
   Task<void> answer_demands(Drive& drive, DriveSpace& space);
   Task<Status> run(Drive& drive, EvictionOrder order, std::uint64_t& objects);
 
   TargetNode& node_;
   Counts counts_;
-  NameLocks turns_;  // by the id of a drive: evictions from it; and a word for drops of pieces
+  NameLocks turns_;  // by the id of a drive: evictions from it; and a word for drops of slices
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<DriveSpace>> drives_ TARN_GUARDED_BY(mutex_);  // by id
 };

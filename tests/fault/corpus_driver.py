@@ -66,9 +66,9 @@ class Exchange:
 
     def _receive(self):
         try:
-            piece = self.connection.recv(65536)
-            self.received += piece
-            self.closed = not piece
+            chunk = self.connection.recv(65536)
+            self.received += chunk
+            self.closed = not chunk
         except BlockingIOError:
             pass
         except ConnectionResetError:

@@ -42,10 +42,10 @@ class Daemon:
             control.sendall(line.encode() + b"\n")
             answer = b""
             while not answer.endswith(b"\n"):
-                piece = control.recv(65536)
-                if not piece:
+                chunk = control.recv(65536)
+                if not chunk:
                     raise OSError(f"the daemon hung up on {line!r}")
-                answer += piece
+                answer += chunk
         text = answer.decode().strip()
         if not text.startswith("ok"):
             raise ValueError(f"{line!r}: {text}")

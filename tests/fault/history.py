@@ -1,7 +1,7 @@
 """What clients did and saw, exactly enough to judge a store by.
 
 Every PUT writes a value of its own: each block of 4 KiB carries the number of the operation that wrote it
-and its place, so that any piece of a body says which PUT it came from and a mixture of two shows. Every
+and its place, so that any part of a body says which PUT it came from and a mixture of two shows. Every
 client appends what it did to a file of its own; all times are CLOCK_MONOTONIC, one clock for all clients
 and nodes of a machine, so the recorded order in real time is exact.
 """

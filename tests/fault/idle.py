@@ -31,10 +31,10 @@ def main():
 def answer_of(connection):
     data = b""
     while b"\r\n\r\n" not in data:
-        piece = connection.recv(4096)
-        if not piece:
+        chunk = connection.recv(4096)
+        if not chunk:
             raise ConnectionError(f"closed: {data!r}")
-        data += piece
+        data += chunk
     if not data.startswith(b"HTTP/1.1 200"):
         raise ConnectionError(data.decode(errors="replace"))
 

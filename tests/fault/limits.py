@@ -77,10 +77,10 @@ class SlowResult:
     received: bytes
 
 
-def drip(address, start, piece, every, patience):
-    """Sends `start`, then `piece` again and again with pauses, until the server closes or patience ends.
+def drip(address, start, chunk, every, patience):
+    """Sends `start`, then `chunk` again and again with pauses, until the server closes or patience ends.
 
-    An empty piece sends nothing more: an idle client.
+    An empty chunk sends nothing more: an idle client.
     """
     received = b""
     began = time.monotonic()
@@ -96,8 +96,8 @@ def drip(address, start, piece, every, patience):
                     if not got:
                         return SlowResult(time.monotonic() - began, sent, received)
                     received += got
-                elif piece:
-                    sent += connection.send(piece)
+                elif chunk:
+                    sent += connection.send(chunk)
             except (ConnectionResetError, BrokenPipeError):
                 return SlowResult(time.monotonic() - began, sent, received)
     return SlowResult(float("inf"), sent, received)

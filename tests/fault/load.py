@@ -48,10 +48,10 @@ class Connection:
         return status, headers, data, reusable and headers.get("connection", "").lower() != "close"
 
     def _receive(self):
-        piece = self.socket.recv(262144)
-        if not piece:
+        chunk = self.socket.recv(262144)
+        if not chunk:
             raise Disconnected("closed before the end of the answer")
-        return piece
+        return chunk
 
     def _final_head(self):
         while True:
@@ -77,18 +77,18 @@ class Connection:
             return self._chunks(), True
         if "content-length" not in headers:
             data = [self.buffer]
-            while piece := self.socket.recv(262144):
-                data.append(piece)
+            while chunk := self.socket.recv(262144):
+                data.append(chunk)
             return b"".join(data), False
         return self._take(int(headers["content-length"])), True
 
     def _take(self, length):
-        pieces, have = [self.buffer], len(self.buffer)
+        chunks, have = [self.buffer], len(self.buffer)
         while have < length:
-            piece = self._receive()
-            pieces.append(piece)
-            have += len(piece)
-        data = b"".join(pieces)
+            chunk = self._receive()
+            chunks.append(chunk)
+            have += len(chunk)
+        data = b"".join(chunks)
         self.buffer = data[length:]
         return data[:length]
 

@@ -212,10 +212,10 @@ def mixed_body(model, rng):
         other = next(model.values)
         body = bytearray(value_bytes(victim.value, victim.length))
         place = rng.randrange(0, victim.length // 8) * 8
-        piece = value_bytes(other, victim.length)[place : place + 8]
-        if body[place : place + 8] == piece:  # the number of a block is the same in all values
-            place, piece = 0, value_bytes(other, 8)
-        body[place : place + 8] = piece
+        chunk = value_bytes(other, victim.length)[place : place + 8]
+        if body[place : place + 8] == chunk:  # the number of a block is the same in all values
+            place, chunk = 0, value_bytes(other, 8)
+        body[place : place + 8] = chunk
         history.describe_body(victim, bytes(body))
         if victim.value is not None and not victim.wrong:
             return False

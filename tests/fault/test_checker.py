@@ -130,7 +130,7 @@ def test_many_writers_of_one_name_are_judged_without_search_getting_lost(seed):
     assert report.ok and report.given_up == 0, report
 
 
-def test_a_value_proves_its_writer_from_any_piece():
+def test_a_value_proves_its_writer_from_any_part():
     rng = random.Random(5)
     for size in (16, 17, 24, 4095, 4096, 4097, 20_000):
         body = value_bytes(0x7A52000000000042, size)
@@ -138,9 +138,9 @@ def test_a_value_proves_its_writer_from_any_piece():
         for _ in range(50):
             start = rng.randrange(0, size - 15)
             length = rng.randrange(16, size - start + 1)
-            piece = body[start : start + length]
+            chunk = body[start : start + length]
             try:
-                assert value_of(piece, start) == 0x7A52000000000042
+                assert value_of(chunk, start) == 0x7A52000000000042
             except ValueError:
                 assert length < 24  # only where the number of a block is in the way
         for place in range(0, size, max(1, size // 37)):

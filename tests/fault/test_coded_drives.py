@@ -12,7 +12,7 @@ import pytest
 from copies import redundancy
 from disks import seeded
 from harness import attribute, jobs
-from harness.coded import KIB, LIMIT, MIB, get, pieces_of, props
+from harness.coded import KIB, LIMIT, MIB, get, slices_of, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from latency import forget_pages, machine_is_busy, measures_time
@@ -61,7 +61,7 @@ def fetch(cluster, name):
 def slice_files(cluster, name=None):
     """{(object, index): path}"""
     drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
-    return {(said["name"], said["piece"]["index"]): path for path, said in attribute.pieces(drives) if name in (None, said["name"])}
+    return {(said["name"], said["slice"]["index"]): path for path, said in attribute.slices(drives) if name in (None, said["name"])}
 
 
 def wait_full(cluster, k, m, bodies, seconds=120):
@@ -71,7 +71,7 @@ def wait_full(cluster, k, m, bodies, seconds=120):
 
     def full():
         said = redundancy(cluster, "cut")
-        lie = {name: {index: len(where) for index, where in pieces_of(cluster, name).items()} for name in bodies}
+        lie = {name: {index: len(where) for index, where in slices_of(cluster, name).items()} for name in bodies}
         wrong[:] = [{key: said[key] for key in ("complete", "reduced", "at_risk", "lost")}
                     | {name: found for name, found in lie.items() if found != dict.fromkeys(range(k + m), 1)}]
         return wrong == [{"complete": True, "reduced": 0, "at_risk": 0, "lost": 0}]
@@ -217,7 +217,7 @@ def test_blocks_of_a_version_before_are_noticed_and_made_anew(make_stage, seed):
     before = {key[1]: path.read_bytes() for key, path in slice_files(cluster).items()}
     assert cluster.put("cut", "n-0000", new).status == 200
     # Who reads by the record of before may go on for half a minute.
-    wait_until(lambda: sum(len(where) for where in pieces_of(cluster, "n-0000").values()) == 3, 60, "the slices of before are gone")
+    wait_until(lambda: sum(len(where) for where in slices_of(cluster, "n-0000").values()) == 3, 60, "the slices of before are gone")
     for target in cluster.targets():
         stage.kill(target)
     index = rng.randrange(2)
@@ -287,8 +287,8 @@ def test_another_failure_in_the_middle_of_a_rebuild(make_stage, seed):
     def whole():
         found = {}
         for target in left:
-            for _, said in attribute.pieces(cluster.drives(target)):
-                found.setdefault(said["name"], set()).add(said["piece"]["index"])
+            for _, said in attribute.slices(cluster.drives(target)):
+                found.setdefault(said["name"], set()).add(said["slice"]["index"])
         return all(len(found.get(name, ())) == 4 for name in bodies)
 
     wait_until(whole, 120, "all slices are there on the four that are left", every=0.5)
@@ -319,8 +319,8 @@ def wait_readable(cluster, bodies):
 def lie(drives):
     """{name: {slice: how often it lies on these drives}}"""
     found = collections.defaultdict(collections.Counter)
-    for _, said in attribute.pieces(drives):
-        found[said["name"]][said["piece"]["index"]] += 1
+    for _, said in attribute.slices(drives):
+        found[said["name"]][said["slice"]["index"]] += 1
     return found
 
 
@@ -340,7 +340,7 @@ def test_a_drive_is_pulled_in_the_middle_of_a_rebuild(make_stage, seed, back):
     cluster = stage.cluster
     stage.kill(lost)
     wait_under_way(stage, alive)
-    pulled = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.pieces([disk.mountpoint])])
+    pulled = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.slices([disk.mountpoint])])
     left = [disk.mountpoint for target in alive for disk in stage.disks[target] if disk is not pulled]
     held = set(lie([pulled.mountpoint]))
     pulled.power_cut()
@@ -375,7 +375,7 @@ def test_a_drive_fails_in_the_middle_of_a_rebuild(make_stage, seed, what):
     if what == "read":
         restart(stage, *alive)  # so that slices are read from drives
     stage.kill(lost)
-    disk = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.pieces([disk.mountpoint])])
+    disk = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.slices([disk.mountpoint])])
     if what == "read":
         disk.rule("eio read data/ count=12")  # nobody else reads yet
     else:

@@ -1,5 +1,5 @@
 """Everything at once, on coded objects: kills, pauses, partitions and bad networks, joins and drains by a seeded schedule, under
-clients that write, read, delete and list. At the end each object has each of its pieces once, and nobody else's lie anywhere.
+clients that write, read, delete and list. At the end each object has each of its slices once, and nobody else's lie anywhere.
 
 TARN_TEST_SECONDS says for how long."""
 
@@ -21,9 +21,9 @@ def slices(cluster):
     """{name: {(set, slice): [target]}}"""
     found = {}
     for target in cluster.targets():
-        for _, said in attribute.pieces(cluster.drives(target)):
-            piece = said["piece"]
-            found.setdefault(said["name"], {}).setdefault((piece["set"], piece["index"]), []).append(target)
+        for _, said in attribute.slices(cluster.drives(target)):
+            its = said["slice"]
+            found.setdefault(said["name"], {}).setdefault((its["set"], its["index"]), []).append(target)
     return found
 
 

@@ -134,7 +134,7 @@ def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_ot
     left = [target for target in cluster.targets() if target not in gone]
     slices, records = {name: 0 for name in bodies}, {name: 0 for name in bodies}
     for target in left:
-        for _, said in attribute.pieces(cluster.drives(target)):
+        for _, said in attribute.slices(cluster.drives(target)):
             slices[said["name"]] += 1
         for name in attribute.objects(cluster.drives(target), "cut"):
             records[name] += 1

@@ -41,9 +41,9 @@ def slices(cluster, but=()):
     for target in cluster.targets():
         if target in but:
             continue
-        for _, said in attribute.pieces(cluster.drives(target)):
-            piece = said["piece"]
-            found.setdefault(said["name"], {}).setdefault((piece["set"], piece["index"]), []).append(target)
+        for _, said in attribute.slices(cluster.drives(target)):
+            its = said["slice"]
+            found.setdefault(said["name"], {}).setdefault((its["set"], its["index"]), []).append(target)
     return found
 
 
@@ -103,8 +103,8 @@ def size_of(wanted, *names):
 def damage(cluster, name, index, how):
     """Does `how` to the file of a slice; the path."""
     for target in cluster.targets():
-        for path, said in attribute.pieces(cluster.drives(target)):
-            if said["name"] == name and said["piece"]["index"] == index:
+        for path, said in attribute.slices(cluster.drives(target)):
+            if said["name"] == name and said["slice"]["index"] == index:
                 how(path, said)
                 return path
     raise AssertionError(f"{name} has no slice {index}")
@@ -112,7 +112,7 @@ def damage(cluster, name, index, how):
 
 def flip(path, said):
     with open(path, "r+b") as file:
-        file.seek(said["piece"]["file_bytes"] // 2)
+        file.seek(said["slice"]["file_bytes"] // 2)
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 1]))
@@ -125,7 +125,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     five.expect_errors("slice is not what was stored")
     wanted = bodies(seed, count=4)
     store(five, wanted)
-    before = {path: os.path.getsize(path) for target in five.targets() for path, _ in attribute.pieces(five.drives(target))}
+    before = {path: os.path.getsize(path) for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
     changed = damage(five, "n-0", 0, flip)
     gone = damage(five, "n-1", 1, lambda path, _: os.remove(path))
     for target in five.targets():  # what is in memory was compared before
@@ -136,7 +136,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     read_all(five, wanted)
 
     def mended():
-        after = {path for target in five.targets() for path, _ in attribute.pieces(five.drives(target))}
+        after = {path for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
         return changed not in after and gone not in after and len(after) == len(before)
 
     wait_until(mended, 30, "both are made anew", every=0.2)
@@ -232,4 +232,4 @@ def test_slices_move_to_one_that_joins_and_off_one_that_leaves(five, seed):
     does(five, "decommission-node", "t1")
     wait_whole(five, wanted, but=["t1"], seconds=60)
     read_all(five, wanted)
-    wait_until(lambda: not attribute.pieces(five.drives("t1")), 60, "what left is empty")
+    wait_until(lambda: not attribute.slices(five.drives("t1")), 60, "what left is empty")

@@ -22,7 +22,7 @@ def dies_at(steps, target, point):
     print(f"injected: {target} killed at {point}")
     steps.start(target)
     try:
-        # Who asked the owner about a piece when it died asks again a minute later at most.
+        # Who asked the owner about a slice when it died asks again a minute later at most.
         wait_until_home(steps.cluster, seconds=90)
     except AssertionError:
         print(client.request("GET", steps.cluster.endpoint + "/v1/cluster?what=rebalance").text)
@@ -35,14 +35,14 @@ def restart(steps, target, point):
     wait_until_home(steps.cluster)
 
 
-def pieces(cluster):
+def slices(cluster):
     """[(set, slice, target)] of all that lies anywhere."""
-    return sorted((said["piece"]["set"], said["piece"]["index"], target)
-                  for target in cluster.targets() for _, said in attribute.pieces(cluster.drives(target)))
+    return sorted((said["slice"]["set"], said["slice"]["index"], target)
+                  for target in cluster.targets() for _, said in attribute.slices(cluster.drives(target)))
 
 
 def holds_slices(cluster, target):
-    return len(attribute.pieces(cluster.drives(target)))
+    return len(attribute.slices(cluster.drives(target)))
 
 
 def test_slices_that_move_when_their_owner_dies_at_any_step_are_there_once(make_stage, seed):
@@ -74,8 +74,8 @@ def test_a_slice_that_is_made_again_when_its_owner_dies_is_made_again(make_stage
     owner = cluster.owner(BUCKET, name)
     restart(steps, owner, "slice.remake")
     other = next(target for target in cluster.targets() if target != owner)
-    cluster.expect_errors("slice|piece|No such file")
-    for path, _ in attribute.pieces(cluster.drives(other)):
+    cluster.expect_errors("slice|No such file")
+    for path, _ in attribute.slices(cluster.drives(other)):
         path.unlink()
     dies_at(steps, owner, "slice.remake")
     wait_until(lambda: holds_slices(cluster, other) == 1, 30, "the slice is there again")
@@ -90,7 +90,7 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
     steps.put(name, 200_000)
     steps.readers.name = name
     owner = cluster.owner(BUCKET, name)
-    before = pieces(cluster)
+    before = slices(cluster)
     restart(steps, owner, "coded.before_record")
     op = overwrite(300_000)(steps.stage.client("writer", timeout=30), name)
     steps.stage.wait_gone(owner)
@@ -106,14 +106,14 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
     steps.start(*others)
     wait_until_home(cluster)
     try:
-        wait_until(lambda: pieces(cluster) == before, 40, "what nobody names has gone, and nothing else")
+        wait_until(lambda: slices(cluster) == before, 40, "what nobody names has gone, and nothing else")
     except AssertionError as late:
-        raise AssertionError(before, pieces(cluster)) from late
+        raise AssertionError(before, slices(cluster)) from late
     steps.end()
 
 
 def start_again(steps, *targets, point=""):
-    """With a walk, at the start, that asks owners about every piece there."""
+    """With a walk, at the start, that asks owners about every slice there."""
     steps.stage.kill(*targets)
     steps.start(*targets, point=point)
 
@@ -128,7 +128,7 @@ def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_s
     steps.readers.name = name
     owner = cluster.owner(BUCKET, name)
     (other,) = (target for target in steps.record_homes(name) if target != owner)
-    sets = {each[0] for each in pieces(cluster)}
+    sets = {each[0] for each in slices(cluster)}
     generation = max(steps.generations(name))
     restart(steps, owner, "copies.before_own")
     op = overwrite(300_000)(steps.stage.client("writer", timeout=30), name)
@@ -136,10 +136,10 @@ def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_s
     steps.stage.kill(other)
     assert op.status != 200 and max(steps.generations(name)) > generation, f"{other} has no newer record: {op.line()}"
     present = [target for target in cluster.targets() if target != other]
-    new = [each for each in pieces(cluster) if each[0] not in sets and each[2] in present]
+    new = [each for each in slices(cluster) if each[0] not in sets and each[2] in present]
     assert new, "no slice of the new version is where it could be judged"
     start_again(steps, *present)
-    wait_until(lambda: not [each for each in pieces(cluster) if each[0] not in sets and each[2] in present], 60,
+    wait_until(lambda: not [each for each in slices(cluster) if each[0] not in sets and each[2] in present], 60,
                f"slices that no record names have gone without {other}")
     steps.start(other)
     wait_until_home(cluster, seconds=90)
@@ -153,7 +153,7 @@ def test_slices_that_may_be_all_that_is_left_of_an_object_stay(make_stage, seed)
     cluster, name = steps.cluster, "n-0000"
     steps.put(name, 200_000)
     owner = cluster.owner(BUCKET, name)
-    before = pieces(cluster)
+    before = slices(cluster)
     assert len(before) == 3
     steps.readers.stop()
     steps.stage.kill(*cluster.targets())
@@ -168,8 +168,8 @@ def test_slices_that_may_be_all_that_is_left_of_an_object_stay(make_stage, seed)
     wait_until(lambda: steps.stage.fail_point_hits(owner, asked) >= len(before), 60, f"{owner} was asked about each slice")
     start_again(steps, *cluster.targets(), point=f"{asked}=sleep:1")
     wait_until(lambda: steps.stage.fail_point_hits(owner, asked) >= 2 * len(before), 60, f"{owner} was asked about each slice again")
-    print(f"injected: {len(records)} records deleted; detected: {len(pieces(cluster))} slices are there")
-    assert pieces(cluster) == before
+    print(f"injected: {len(records)} records deleted; detected: {len(slices(cluster))} slices are there")
+    assert slices(cluster) == before
 
 
 def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
@@ -182,7 +182,7 @@ def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
     wait_until_home(cluster)
     assert cluster.put(BUCKET, name, body).status == 200
     owner = cluster.owner(BUCKET, name)
-    homes = {index: target for _, index, target in pieces(cluster)}
+    homes = {index: target for _, index, target in slices(cluster)}
     dies = rng.choice([homes[index] for index in (0, 1) if homes[index] != owner])
 
     def url_of_owner():

@@ -42,22 +42,22 @@ def start(stage, *targets, points=AT_ONCE):
 
 def scan(cluster):
     """({name: [(target, record)]}, {name: [(set, slice, target)]}) of all that lies on drives, mounted or not in use."""
-    records, pieces = collections.defaultdict(list), collections.defaultdict(list)
+    records, slices = collections.defaultdict(list), collections.defaultdict(list)
     for target in cluster.targets():
         for raw in attribute.data_files(cluster.drives(target)).values():
             said = attribute.decode(raw)
             if said["kind"] == 3:
-                pieces[said["name"]].append((said["piece"]["set"], said["piece"]["index"], target))
+                slices[said["name"]].append((said["slice"]["set"], said["slice"]["index"], target))
             elif said["kind"] == 1:
                 records[said["name"]].append((target, said))
-    return records, pieces
+    return records, slices
 
 
 def what_is_wrong(cluster, names, m):
     """{name: (what its record names, what there is)} where that is not the same, each once, or the record is not there m + 1 times."""
-    records, pieces = scan(cluster)
+    records, slices = scan(cluster)
     targets = {cluster.nodes[target]["id"]: target for target in cluster.targets()}
-    wrong = {name: "nobody wants it" for name in (set(pieces) | set(records)) - set(names)}
+    wrong = {name: "nobody wants it" for name in (set(slices) | set(records)) - set(names)}
     for name in names:
         if len({target for target, _ in records[name]}) != m + 1 or len(records[name]) != m + 1:
             wrong[name] = f"records at {[target for target, _ in records[name]]}"
@@ -65,8 +65,8 @@ def what_is_wrong(cluster, names, m):
         coding = max((said for _, said in records[name]), key=lambda said: said["generation"])["coding"]
         homes = list(enumerate(coding["homes"])) + ([(WHOLE, coding["whole"])] if coding["whole"] else [])
         named = sorted((coding["set"], index, targets.get(home)) for index, home in homes)
-        if named != sorted(pieces[name]):
-            wrong[name] = (named, sorted(pieces[name]))
+        if named != sorted(slices[name]):
+            wrong[name] = (named, sorted(slices[name]))
     return wrong
 
 
@@ -86,18 +86,18 @@ def wait_single(cluster, names, m, seconds=60):
 
 
 def doubled(cluster, target):
-    """How many pieces lie twice on a target."""
-    _, pieces = scan(cluster)
-    return sum(count - 1 for places in pieces.values() for (_, _, where), count in collections.Counter(places).items() if where == target)
+    """How many slices lie twice on a target."""
+    _, slices = scan(cluster)
+    return sum(count - 1 for places in slices.values() for (_, _, where), count in collections.Counter(places).items() if where == target)
 
 
 def not_named(cluster, target, drive):
     """Pieces on a drive which records have at another target by now."""
     records, _ = scan(cluster)
     node, out = cluster.nodes[target]["id"], []
-    for path, said in attribute.pieces([drive]):
+    for path, said in attribute.slices([drive]):
         coding = max((record for _, record in records[said["name"]]), key=lambda record: record["generation"])["coding"]
-        index = said["piece"]["index"]
+        index = said["slice"]["index"]
         if (coding["whole"] if index == WHOLE else coding["homes"][index]) != node:
             out.append(path)
     return out
@@ -123,8 +123,8 @@ def check_absent(cluster, names):
 
 
 def damage_half(drive, rng):
-    """Another bit in every second piece of a drive that is not in use; the files."""
-    files = sorted(path for path, _ in attribute.pieces([drive]))
+    """Another bit in every second slice of a drive that is not in use; the files."""
+    files = sorted(path for path, _ in attribute.slices([drive]))
     bad = rng.sample(files, len(files) // 2)
     for path in bad:
         flip(path, rng.randrange(path.stat().st_size // 2))
@@ -133,7 +133,7 @@ def damage_half(drive, rng):
 
 
 def held_on(drives):
-    return len(attribute.pieces(drives))
+    return len(attribute.slices(drives))
 
 
 @needs_ext4
@@ -180,17 +180,17 @@ def test_nothing_lands_under_the_mount_point_of_a_drive_with_slices(make_stage, 
     read_all(cluster, bodies)
     disk.mount()
     wait_until(lambda: up(stage, target, disk) == 1, 15, "it is in again")
-    print(f"injected: a drive with {held} pieces unmounted under {len(written)} PUTs; detected: out, nothing below it, back")
+    print(f"injected: a drive with {held} slices unmounted under {len(written)} PUTs; detected: out, nothing below it, back")
     wait_single(cluster, bodies, 1)
     read_all(cluster, bodies)
 
 
 def damage_aside(disk, directory, rng):
-    """Another bit in one of the pieces of a drive that is not mounted, and not where it belongs; its path there."""
+    """Another bit in one of the slices of a drive that is not mounted, and not where it belongs; its path there."""
     place = disk.mountpoint
     disk.mountpoint = directory
     disk.mount()
-    bad = rng.choice(sorted(path for path, _ in attribute.pieces([directory])))
+    bad = rng.choice(sorted(path for path, _ in attribute.slices([directory])))
     flip(bad, rng.randrange(bad.stat().st_size // 2))
     disk.umount()
     disk.mountpoint = place
@@ -199,7 +199,7 @@ def damage_aside(disk, directory, rng):
 
 @needs_ext4
 def test_a_drive_that_returns_is_read_through_at_once(make_stage, seed, tmp_path):
-    """What lies on it was out of sight: a bit that turned there is found, and the piece made anew, though nobody reads it and no scrub
+    """What lies on it was out of sight: a bit that turned there is found, and the slice made anew, though nobody reads it and no scrub
     comes round by itself. Other drives are left alone."""
     rng = seeded(seed, "coded verified")
     stage = make_returns(make_stage, 2, 1, targets=4, drives=2, fs="ext4", settings={"scrub.period": "0s"})
@@ -273,7 +273,7 @@ def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
     for number in range(16):
         bodies[f"new-{number}"] = rng.randbytes(200 * KIB)
         assert cluster.put("cut", f"new-{number}", bodies[f"new-{number}"]).status == 200
-    print(f"injected: an empty drive in place of one with {held} pieces; detected: missing, then {held_on([disk.mountpoint])} on the new one")
+    print(f"injected: an empty drive in place of one with {held} slices; detected: missing, then {held_on([disk.mountpoint])} on the new one")
     assert held_on([disk.mountpoint]) > 0
     read_all(cluster, bodies)
 
@@ -350,8 +350,8 @@ def test_drives_of_others_are_not_taken_for_ones_own(make_stage, seed, tmp_path)
 @pytest.mark.parametrize("targets, m, layout, restart", ((4, 1, "striped", False), (4, 1, "whole", True), (3, 2, "striped", False)))
 def test_what_was_made_again_without_a_drive_that_returns_is_there_once(make_stage, seed, targets, m, layout, restart):
     """D6: a drive is detached, what it had is made again, on the other one of its target or, where each drive has a slice of most objects,
-    at other targets; then it comes back, with half of its pieces damaged. `restart`: the target dies before it has taken the first one
-    away that is there twice, and starts with both. No scrub of the returned drive mends what the look at both of two pieces missed."""
+    at other targets; then it comes back, with half of its slices damaged. `restart`: the target dies before it has taken the first one
+    away that is there twice, and starts with both. No scrub of the returned drive mends what the look at both of two slices missed."""
     points = AT_ONCE + ";safety.verify_returned=off"
     rng = seeded(seed, "coded D6", layout, targets)
     stage = make_returns(make_stage, 2, m, targets=targets, points=points, layout=layout, drives=2)
@@ -369,7 +369,7 @@ def test_what_was_made_again_without_a_drive_that_returns_is_there_once(make_sta
     bad = damage_half(drive, rng)
     if restart:
         stage.kill(target)
-        start(stage, target, points=points + ";piece.before_drop_double=kill")
+        start(stage, target, points=points + ";slice.before_drop_double=kill")
         wait_until_home(cluster)
     attach(cluster, target, drive)
     if restart:
@@ -379,8 +379,8 @@ def test_what_was_made_again_without_a_drive_that_returns_is_there_once(make_sta
     read_all(cluster, bodies)
     check_absent(cluster, gone)
     wait_single(cluster, bodies, m)
-    said = [line.partition("found=")[2] for line in cluster.logs[target].matching("pieces on several drives found=")]
-    print(f"injected: {held} pieces of a drive made again, {twice} beside it, {elsewhere} at others, {len(bad)} damaged; detected: found={said}")
+    said = [line.partition("found=")[2] for line in cluster.logs[target].matching("slices on several drives found=")]
+    print(f"injected: {held} slices of a drive made again, {twice} beside it, {elsewhere} at others, {len(bad)} damaged; detected: found={said}")
     assert not [path for path in bad if path.exists()], "one that is damaged was kept"
     read_all(cluster, bodies)
     check_absent(cluster, gone)
@@ -452,6 +452,6 @@ def test_a_node_that_goes_and_comes_while_slices_are_made_again(make_stage, seed
     read_all(cluster, bodies)
     check_absent(cluster, gone)
     wait_single(cluster, bodies, 1)
-    print(f"injected: {target} with {held} pieces {how.__name__} when {left[0]} objects were not whole yet; detected: each slice is there once")
+    print(f"injected: {target} with {held} slices {how.__name__} when {left[0]} objects were not whole yet; detected: each slice is there once")
     read_all(cluster, bodies)
     check_absent(cluster, gone)

@@ -42,7 +42,7 @@ def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, 
         assert cluster.put("cut", name, body).status == 200
     slow = rng.choice(cluster.targets())
     drive = stage.disks[slow][0]
-    files = {said["name"]: path for path, said in attribute.pieces(cluster.drives(slow)) if said["piece"]["index"] < 2}
+    files = {said["name"]: path for path, said in attribute.slices(cluster.drives(slow)) if said["slice"]["index"] < 2}
     assert files, "no data slice lies there"
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
@@ -86,7 +86,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed
     stage.start(slow)
     wait_until_home(cluster)
     lie = [(path, attribute.decode(raw)) for path, raw in attribute.data_files(cluster.drives(slow)).items()]
-    files = {said["name"]: path for path, said in lie if "piece" not in said and said["name"] in bodies}
+    files = {said["name"]: path for path, said in lie if "slice" not in said and said["name"] in bodies}
     assert files, f"{slow} is home of none of them"
 
     times = {}
@@ -158,13 +158,13 @@ def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed)
     (name,), body = cluster.names_owned_by(slow, "cut", 1), rng.randbytes(24 * MIB + 77)
     assert cluster.put("cut", name, body).status == 200
     disk = stage.disks[slow][0]
-    (path,) = [path for path, said in attribute.pieces(cluster.drives(slow)) if said["piece"]["index"] == 255]
+    (path,) = [path for path, said in attribute.slices(cluster.drives(slow)) if said["slice"]["index"] == 255]
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
     wait_until_home(cluster)
     disk.forget(path)
     first, last = disk.physical(path, 12 * MIB), disk.physical(path, 24 * MIB)
-    assert last > first, "the file system has cut the file into pieces"
+    assert last > first, "the file system has cut the file into parts"
     disk.daemon.rule(f"delay read always from={first} to={last} ms={SLOW_MS}")
     begun = time.monotonic()
     answer = client.request("GET", cluster.url_of(slow) + f"/v1/objects/cut/{name}?provider=ais", timeout=30)
@@ -270,7 +270,7 @@ def test_a_drive_that_hangs_in_a_drop_holds_up_no_drop_on_another(make_stage, se
             assert cluster.put("cut", name, rng.randbytes(70 * KIB)).status == 200
 
     def slices(drive, names):
-        return [path for path, said in attribute.pieces([drive]) if said["name"] in names]
+        return [path for path, said in attribute.slices([drive]) if said["name"] in names]
 
     put(batches[0] + batches[1])
     disk, other = stage.disks["t5"]

@@ -25,11 +25,11 @@ SIZES = (1001, 70_000, 300_000, MIB + 7)
 WAYS = ("at once",) * 3 + ("another dies",) * 2 + ("taken over", "written")
 DROPS_SECONDS = 6  # until what was told to go has gone
 # Where an overwrite is cut short at the owner. Its own slice passes the points of a PUT, and after it the record.
-OWNER = ("piece.upload=kill@2", "coded.before_seal=kill", "put.before_index=kill@1", "coded.one_sealed=kill@1", "coded.one_sealed=kill@3",
+OWNER = ("slice.upload=kill@2", "coded.before_seal=kill", "put.before_index=kill@1", "coded.one_sealed=kill@1", "coded.one_sealed=kill@3",
          "coded.before_record=kill", "copies.send=kill", "copies.given=kill", "copies.before_own=kill", "put.before_index=kill@2",
          "coded.before_drop=kill", "put.before_reply=kill")
 # The same at another home of a slice and of the record.
-HOME = ("piece.written=kill", "piece.before_seal=kill", "put.before_attribute=kill@1", "put.before_index=kill@1", "piece.sealed=kill",
+HOME = ("slice.written=kill", "slice.before_seal=kill", "put.before_attribute=kill@1", "put.before_index=kill@1", "slice.sealed=kill",
         "move.received=kill", "put.before_index=kill@2", "move.before_reply=kill")
 FIRST = ("coded.one_sealed=kill@2", "coded.before_record=kill", "copies.given=kill", "copies.before_own=kill", "put.before_reply=kill")
 DELETE = ("copies.send=kill", "copies.given=kill", "delete.before_tombstone=kill", "delete.before_unlink=kill", "delete.before_reply=kill")

@@ -11,7 +11,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cli import Cli
 from harness.cluster import SHORT_LEASES
-from harness.coded import KIB, MIB, get, pieces_of, props
+from harness.coded import KIB, MIB, get, slices_of, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from load import Crowd
@@ -24,9 +24,9 @@ def sets_of(cluster, name):
     """{set: {slice: [target]}} of what lies anywhere of an object."""
     found = {}
     for target in cluster.targets():
-        for _, said in attribute.pieces(cluster.drives(target)):
+        for _, said in attribute.slices(cluster.drives(target)):
             if said["name"] == name:
-                found.setdefault(said["piece"]["set"], {}).setdefault(said["piece"]["index"], []).append(target)
+                found.setdefault(said["slice"]["set"], {}).setdefault(said["slice"]["index"], []).append(target)
     return found
 
 
@@ -119,12 +119,12 @@ def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
     name, body = "n-0000", rng.randbytes(700 * KIB)
     before, dead = first_version(cluster, name, rng.randbytes(5000))
     stage.kill(dead)
-    stage.start(dead, fail_points={dead: "piece.before_seal=kill"}, served=False)
+    stage.start(dead, fail_points={dead: "slice.before_seal=kill"}, served=False)
     wait_until_home(cluster)
     wait_until(lambda: cluster.list_page("cut").status == 200, 20, "a list is answered")
     answer = cluster.put("cut", name, body, expect=False)
     stage.wait_gone(dead)
-    assert stage.fail_point_hits(dead, "piece.before_seal") == 1
+    assert stage.fail_point_hits(dead, "slice.before_seal") == 1
     print(f"injected: {dead} killed before it sealed its slice; detected: {answer.status}")
     assert_replaced(cluster, name, answer, body, dead, {before})
 
@@ -254,14 +254,14 @@ def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_d
     assert answer.headers.get("Tarn-Durability") == "degraded", answer
     assert sorted(in_slices(cluster, name).values()) == sorted(set(cluster.targets()) - {away})
     stage.start(owner, served=False)
-    wait_until(lambda: (said := cluster.put("strict", refused, body, expect=False)).status == 503 and "of the 4 pieces" in said.text, 20,
+    wait_until(lambda: (said := cluster.put("strict", refused, body, expect=False)).status == 503 and "of the 4 slices" in said.text, 20,
                "a bucket that is strict takes nothing")
     stage.start(away)
     wait_until_home(cluster)
-    wait_until(lambda: sorted(pieces_of(cluster, name)) == [0, 1, 2, 3], 30, "the missing slice has come")
+    wait_until(lambda: sorted(slices_of(cluster, name)) == [0, 1, 2, 3], 30, "the missing slice has come")
     print(f"injected: {owner} killed after a degraded acknowledgement, {away} away; detected: all slices are there")
     assert len(set(in_slices(cluster, name).values())) == 4
-    assert pieces_of(cluster, refused) == {} and get(cluster, name).body == body
+    assert slices_of(cluster, refused) == {} and get(cluster, name).body == body
     assert cluster.put("strict", refused, body).status == 200
 
 
@@ -324,7 +324,7 @@ def test_an_overwrite_in_the_middle_of_a_rebuild_is_what_is_read_from_then_on(ma
     others = [target for target in cluster.targets() if target != dead]
 
     def one_set():
-        lie = [(said["piece"]["set"], said["piece"]["index"]) for target in others for _, said in attribute.pieces(cluster.drives(target))]
+        lie = [(said["slice"]["set"], said["slice"]["index"]) for target in others for _, said in attribute.slices(cluster.drives(target))]
         return len({each for each, _ in lie}) == 1 and sorted(index for _, index in lie) == [0, 1, 2]
 
     wait_until(one_set, 20, "the slices of the new version are there once, and no others")
@@ -388,7 +388,7 @@ def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
     assert all(cluster.nodes["t3"]["id"] in answers[name].text for name in refused)
 
     def lie():
-        return {said["name"] for target in cluster.targets() for _, said in attribute.pieces(cluster.drives(target))}
+        return {said["name"] for target in cluster.targets() for _, said in attribute.slices(cluster.drives(target))}
 
     wait_until(lambda: lie() == set(owned) - refused, 60, "only slices of what was stored lie anywhere")
 
@@ -399,10 +399,10 @@ def test_a_body_without_a_length_that_takes_long_to_encode_is_answered_at_the_re
     cluster = make_cluster(targets=3, drives=1, fail_points={f"t{i}": slow for i in (1, 2, 3)})
     cluster.create_bucket("cut", props("striped", 2, 1))
     wait_until_home(cluster)
-    piece, begun = bytes(MIB), time.monotonic()
+    chunk, begun = bytes(MIB), time.monotonic()
     url = cluster.url("cut", "n").replace(cluster.endpoint, cluster.relay)
-    answer = client.request("PUT", url, iter([piece] * 160), timeout=200)
+    answer = client.request("PUT", url, iter([chunk] * 160), timeout=200)
     took = time.monotonic() - begun
     print(f"injected: an encoding that takes 70 s; detected: {answer.status} after {took:.0f} s")
     assert answer.status == 200 and took > 70
-    assert get(cluster, "n").body == piece * 160
+    assert get(cluster, "n").body == chunk * 160

@@ -22,12 +22,12 @@ SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 3 * MIB + 17)
 DEAD_DRIVE = r" (error|warn) (drive|index|recovery|target|http|mirror|rebuild|scrub|copies) "
 
 
-def drives_of_pieces(cluster, name):
+def drives_of_slices(cluster, name):
     """{drive: slices} of what lies anywhere of an object."""
     found = collections.Counter()
     for target in cluster.targets():
         for drive in cluster.drives(target):
-            found[str(drive)] += sum(said["name"] == name for _, said in attribute.pieces([drive]))
+            found[str(drive)] += sum(said["name"] == name for _, said in attribute.slices([drive]))
     return +found
 
 
@@ -78,7 +78,7 @@ def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
         assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
     large = [name for name, body in wanted.items() if len(body) > LIMIT]
     for name in large[:4]:
-        lies = drives_of_pieces(cluster, name)
+        lies = drives_of_slices(cluster, name)
         assert max(lies.values()) == 1 and len(lies) == k + m + (layout == "whole"), lies
         assert len(drives_of_record(cluster, name)) == (3 if count == 1 else 4), "two at each of two targets"
     wait_survives(cluster, m)
@@ -126,12 +126,12 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
         assert cluster.put("cut", name, body).status == 200
     wait_survives(cluster, 2)
     cluster.expect_errors(DEAD_DRIVE)
-    held = len(attribute.pieces([dead.mountpoint]))
+    held = len(attribute.slices([dead.mountpoint]))
     dead.power_cut()
     alive = [drive for target in cluster.targets() for drive in cluster.drives(target) if drive != dead.mountpoint]
 
     def lie(name):
-        return collections.Counter(str(drive) for drive in alive for _, said in attribute.pieces([drive]) if said["name"] == name)
+        return collections.Counter(str(drive) for drive in alive for _, said in attribute.slices([drive]) if said["name"] == name)
 
     def made_again():
         return all(sum(lie(name).values()) == 6 for name in wanted)
@@ -140,7 +140,7 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
     said = wait_until(lambda: (its := ledger(cluster))["survives_drives"] == 1 and its["complete"] and its, 60,
                       "the ledger says that one drive may go")
     assert said["reduced"] == len(wanted) and said["at_risk"] == said["lost"] == 0, said
-    worst = max(alive, key=lambda drive: max(collections.Counter(each["name"] for _, each in attribute.pieces([drive])).values()))
+    worst = max(alive, key=lambda drive: max(collections.Counter(each["name"] for _, each in attribute.slices([drive])).values()))
     disk = next(disk for disk in stage.all_disks() if disk.mountpoint == worst)
     disk.power_cut()
     read_all(cluster, wanted)
@@ -161,7 +161,7 @@ class Lost:
         self.cluster = self.stage.cluster
         self.cluster.create_bucket("cut", props(layout, 2, 1))
         wait_until_home(self.cluster)
-        self.pieces = dict.fromkeys((0, 1, 2, WHOLE) if layout == "whole" else (0, 1, 2), 1)
+        self.slices = dict.fromkeys((0, 1, 2, WHOLE) if layout == "whole" else (0, 1, 2), 1)
         self.owned = {target: self.cluster.names_owned_by(target, "cut", 8) for target in self.cluster.targets()}
         self.wanted = {name: self.rng.randbytes(200 * KIB) for names in self.owned.values() for name in names}
         self.wanted |= {f"small-{i}": self.rng.randbytes(LIMIT) for i in range(8)}
@@ -178,24 +178,24 @@ class Lost:
         return mine, [name for name in names if name not in mine]
 
     def objects(self, drives):
-        """({name: {piece: count}}, {name: records}) of what lies on these."""
-        pieces, records = collections.defaultdict(collections.Counter), collections.Counter()
+        """({name: {slice: count}}, {name: records}) of what lies on these."""
+        slices, records = collections.defaultdict(collections.Counter), collections.Counter()
         for drive in drives:
-            for _, said in attribute.pieces([drive]):
-                pieces[said["name"]][said["piece"]["index"]] += 1
+            for _, said in attribute.slices([drive]):
+                slices[said["name"]][said["slice"]["index"]] += 1
             records.update(list(attribute.objects([drive], "cut")))
-        return pieces, records
+        return slices, records
 
     def is_whole(self, drives):
-        """Whether all is there, each piece and each record once, and the ledger says so, which it does not before."""
+        """Whether all is there, each slice and each record once, and the ledger says so, which it does not before."""
         said = ledger(self.cluster)
         green = said["complete"] and (said["full"], said["reduced"], said["at_risk"], said["lost"]) == (len(self.wanted), 0, 0, 0)
-        pieces, records = self.objects(drives)
+        slices, records = self.objects(drives)
         cut = {name for name, body in self.wanted.items() if len(body) > LIMIT}
-        wrong = {name: (dict(pieces[name]), records[name]) for name in {*pieces, *records, *self.wanted}
-                 if pieces[name] != (self.pieces if name in cut else {}) or records[name] != (2 if name in self.wanted else 0)}
+        wrong = {name: (dict(slices[name]), records[name]) for name in {*slices, *records, *self.wanted}
+                 if slices[name] != (self.slices if name in cut else {}) or records[name] != (2 if name in self.wanted else 0)}
         if green and said["drives_away"]:  # before its target has noticed, a drive that died is one that is there
-            short = {name: its for name, its in wrong.items() if its[1] < 2 or (name in cut and not self.pieces.keys() <= its[0].keys())}
+            short = {name: its for name, its in wrong.items() if its[1] < 2 or (name in cut and not self.slices.keys() <= its[0].keys())}
             assert not short, (said, short)
         if not green:
             wrong["ledger"] = said
@@ -298,7 +298,7 @@ def test_a_hundred_units_fit_into_128_and_two_drives_may_die_then(make_stage, se
     fullest = 1 - min(space(drive) / size_of(drive) for drive in all_drives)
     assert 0.97 < fullest < 0.99, f"the fullest drive is {fullest:.1%} full"
     for name in rng.sample(sorted(bodies), 20):
-        assert max(drives_of_pieces(cluster, name).values()) == 1, "two slices on one drive die together"
+        assert max(drives_of_slices(cluster, name).values()) == 1, "two slices on one drive die together"
 
     cluster.expect_errors(DEAD_DRIVE)
     die = rng.sample(stage.all_disks(), 2)

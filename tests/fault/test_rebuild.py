@@ -158,7 +158,7 @@ def store_wide(cluster, seed, count, size):
 def lose_slices(cluster, target):
     """Its files of slices are gone when it starts again; how many."""
     cluster.kill(target)
-    files = [path for path, _ in attribute.pieces(cluster.drives(target))]
+    files = [path for path, _ in attribute.slices(cluster.drives(target))]
     for path in files:
         os.remove(path)
     cluster.start(target)

@@ -71,8 +71,8 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(60)}
     for name, body in wanted.items():
         assert cluster.put("cut", name, body).status == 200
-    drive = max(cluster.drives("t3"), key=lambda each: len(list(attribute.pieces([each]))))
-    held = {said["name"] for _, said in attribute.pieces([drive])}
+    drive = max(cluster.drives("t3"), key=lambda each: len(list(attribute.slices([each]))))
+    held = {said["name"] for _, said in attribute.slices([drive])}
     target = cluster.nodes["t3"]["id"]
     Cli(cluster.endpoint).ok("drive", "disable", target, drive, "--force")
 
@@ -249,9 +249,9 @@ def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
     cluster.start(owner)
     wait_until_home(cluster)
 
-    def told(key, pieces):
+    def told(key, count):
         its = of_bucket(cluster)
-        return its[f"{key}_pieces"] == pieces and its
+        return its[f"{key}_pieces"] == count and its
 
     jobs.ended(cluster, jobs.start(cluster, "rebuild"), 60)  # all targets ask owners about what they have
     its = wait_until(lambda: told("unjudged", 3), 60, "the slices are told", every=0.25)

@@ -25,7 +25,7 @@ def coding(layout, k, m):
     return {"ec": props(layout, k, m)["ec"]}
 
 
-def pieces(value):
+def slices(value):
     ec = value["ec"]
     return ec["data_slices"] + ec["parity_slices"] + (ec["layout"] == "whole") if ec["enabled"] else 0
 
@@ -81,7 +81,7 @@ def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
     print(f"injected: {killed} targets killed while objects were recoded, in {len(steps)} changes")
     assert killed > 0
     stage.wait_served()
-    wait_tidy(cluster, pieces(steps[-1]))
+    wait_tidy(cluster, slices(steps[-1]))
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES, "coded", only=lambda op: op.bucket == "coded")
     wait_full(cluster, len(cluster.names("coded")), "coded")

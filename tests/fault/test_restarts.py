@@ -139,8 +139,8 @@ def test_a_target_that_ends_gives_its_names_away_and_lets_readers_have_the_rest(
         reader.send_head("GET", f"/v1/objects/data/{large}?provider=ais")
         status, headers = reader.read_head()
         assert status == 200
-        pieces = reader.body("GET", status, headers)
-        got = [next(pieces)]
+        chunks = reader.body("GET", status, headers)
+        got = [next(chunks)]
         ending, begun = cluster.pid("t1"), time.monotonic()
         os.kill(ending, signal.SIGTERM)
         cluster.running.discard("t1")
@@ -149,7 +149,7 @@ def test_a_target_that_ends_gives_its_names_away_and_lets_readers_have_the_rest(
         assert late.status == 206 and late.body == body[:10]
         wait_until(lambda: cluster.put("data", other, b"new").status == 200, LEASE, "a write is taken by another target")
         seconds = time.monotonic() - begun
-        got += pieces
+        got += chunks
     assert b"".join(got) == body
     print(f"written elsewhere {seconds:.2f} s after SIGTERM")
     wait_until(lambda: not process_is_alive(ending), 10, "it has ended")

@@ -80,9 +80,9 @@ def test_what_a_scrub_finds_bad_is_made_anew(three, seed):
     mirrored = store(three, "mir", ON_DRIVES, [MIB + 1, 100], rng)
     single = store(three, "data", None, [70_000], rng)
 
-    def path_of(bucket, name, kind=1, **piece):
+    def path_of(bucket, name, kind=1, **its):
         return rng.choice(sorted(path for path, said in files(three, bucket).items() if said["name"] == name
-                                 and said["kind"] == kind and piece.items() <= said.get("piece", {}).items()))
+                                 and said["kind"] == kind and its.items() <= said.get("slice", {}).items()))
 
     damaged = {}
     for bucket, path, at in (("cut", path_of("cut", "n-0", 3, index=0), 70_000), ("cut", path_of("cut", "n-1", 3, index=2), -10),

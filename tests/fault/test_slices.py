@@ -28,5 +28,5 @@ def test_damaged_and_misplaced_blocks_are_never_decoded():
     run_unit_test("slices: damaged and misplaced blocks are never decoded")
 
 
-def test_a_piece_of_a_higher_generation_is_not_dropped():
-    run_unit_test("piece: it is dropped up to its generation*")
+def test_a_slice_of_a_higher_generation_is_not_dropped():
+    run_unit_test("slice: it is dropped up to its generation*")

@@ -89,7 +89,7 @@ def reads_of(cluster, drive):
 @pytest.mark.gate("C11: reads around a slow drive")
 @pytest.mark.parametrize("kind", BUCKETS)
 def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed, kind):
-    """As long as there is another one: with a target gone whose piece is needed, the slow drive gives its own."""
+    """As long as there is another one: with a target gone whose slice is needed, the slow drive gives its own."""
     rng = seeded(seed, "around", kind)
     # Long leases: a target that loses its own for a moment is passed over, whatever its drives are.
     stage = make_stage(targets=1 if kind == "on drives" else 4, drives=2 if kind == "on drives" else 1, settings={"lease.term": "10s"})

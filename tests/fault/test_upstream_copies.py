@@ -181,10 +181,10 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
                              settings=LIMITS | {"space.out_of_space": out_of_space})
     cluster = stage.cluster
     assert make_bucket(cluster, BUCKET, web.url, {"lru": {"dont_evict_time": "0s"}} | kept).status == 200
-    pieces = 3 if "ec" in kept else 2
+    parts = 3 if "ec" in kept else 2
     # More than there is room for. Reads of one second are not told apart: what two steps read has to fit below the low watermark,
     # with room to spare, as no two targets own equally many. An empty drive is full to 18 percent: 96 objects fit, or 144.
-    count, size, step = (300, MIB, 30) if pieces == 3 else (480, MIB // 4, 40)
+    count, size, step = (300, MIB, 30) if parts == 3 else (480, MIB // 4, 40)
     bodies = filled(web, rng, count, size)
     names, hot = sorted(bodies), []
     for begin in range(0, len(names), step):
@@ -199,7 +199,7 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
     assert sum(cluster.metric(target, "tarn_evicted_objects_total") for target in cluster.targets()) > 20
 
     # What is stored or evicted just now has one copy for a moment; slices of what is gone stay for half a minute where there is room.
-    if pieces == 2:
+    if parts == 2:
         wait_until(lambda: set(copies(cluster).values()) == {2}, 30, "no copy stays alone")
     else:
         wait_until(lambda: (now := redundancy(cluster, BUCKET))["full"] > 0 and now["reduced"] + now["at_risk"] + now["lost"] == 0,
@@ -285,7 +285,7 @@ def coded_cache(make_cluster, web, bodies, layout, **options):
 
 
 def slices(cluster):
-    return [(path, said) for target in cluster.targets() for path, said in attribute.pieces(cluster.drives(target))]
+    return [(path, said) for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))]
 
 
 @pytest.mark.gate("A1, of a coded cache")

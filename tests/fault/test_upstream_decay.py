@@ -169,8 +169,8 @@ def read_to_end(stream):
     """(what comes, True if the connection was cut before the end)"""
     got = bytearray()
     try:
-        for piece in stream:
-            got += piece
+        for chunk in stream:
+            got += chunk
     except (client.ProtocolError, ConnectionResetError):
         return bytes(got), True
     return bytes(got), False

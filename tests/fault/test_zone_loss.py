@@ -45,13 +45,13 @@ def write(cluster, bucket, name, body):
     return answer is not None and answer.status == 200
 
 
-def zones_with_pieces(cluster, zones):
+def zones_with_slices(cluster, zones):
     """{name: [zone of each slice]} of the coded bucket."""
     found = {}
     for zone, targets in zones.items():
         for target in targets:
-            for _, said in attribute.pieces(cluster.drives(target)):
-                if said["piece"]["index"] != WHOLE:
+            for _, said in attribute.slices(cluster.drives(target)):
+                if said["slice"]["index"] != WHOLE:
                     found.setdefault(said["name"], []).append(zone)
     return found
 
@@ -69,7 +69,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
     for (bucket, name), body in wanted.items():
         answer = cluster.put(bucket, name, body)
         assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
-    for name, zones in zones_with_pieces(cluster, ZONES).items():
+    for name, zones in zones_with_slices(cluster, ZONES).items():
         most = max(zones.count(zone) for zone in ZONES)
         assert most == 2 or layout == "whole", (name, zones)
     for bucket in ("two", "cut"):
@@ -79,7 +79,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
     zone = rng.choice(sorted(ZONES))
     dead = ZONES[zone]
     owned = sum(cluster.owner(bucket, name) in dead for bucket, name in wanted)
-    held = {name for name, zones in zones_with_pieces(cluster, ZONES).items() if zone in zones}
+    held = {name for name, zones in zones_with_slices(cluster, ZONES).items() if zone in zones}
     pids = [cluster.pid(target) for target in dead]
     stage.kill(*dead)
     assert not any(process_is_alive(pid) for pid in pids), "both targets of the zone are dead"

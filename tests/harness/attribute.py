@@ -47,7 +47,7 @@ def decode(data):
     out |= {"size": reader.number(), "xxh64": reader.fixed(), "version": reader.number(), "modified_ns": reader.fixed()}
     out["pairs"] = {reader.text(): reader.text() for _ in range(reader.number())}
     if format == 2:
-        out |= {"piece": _piece(reader)} if out["kind"] == 3 else {"coding": _coding(reader)}
+        out |= {"slice": _slice(reader)} if out["kind"] == 3 else {"coding": _coding(reader)}
     assert reader.at == len(data) - 4, "something else before the checksum"
     return out
 
@@ -62,7 +62,7 @@ def _coding(reader):
     return out
 
 
-def _piece(reader):
+def _slice(reader):
     out = {"set": reader.fixed()} | dict(zip(("k", "m", "index"), reader.bytes(3)))
     return out | {"block_bytes": reader.number(), "file_bytes": reader.number(),
                   "written": (reader.number(), reader.number(), reader.number())}
@@ -107,8 +107,8 @@ def data_files(drives):
     return found
 
 
-def pieces(drives):
-    """[(path, what it says)] of all pieces of coded objects."""
+def slices(drives):
+    """[(path, what it says)] of all slices of coded objects."""
     said = {path: decode(raw) for path, raw in data_files(drives).items()}
     return [(path, each) for path, each in said.items() if each["kind"] == 3]
 

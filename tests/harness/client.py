@@ -111,7 +111,7 @@ class RawConnection:
         return Response(status, headers, b"".join(self.body(method, status, headers)))
 
     def body(self, method, status, headers, size=1 << 16):
-        """The body in pieces, framed as RFC 9112 says."""
+        """The body in chunks, framed as RFC 9112 says."""
         if method == "HEAD" or status in (204, 304):
             return
         if headers.get("Transfer-Encoding", "").lower() == "chunked":
@@ -119,16 +119,16 @@ class RawConnection:
         elif "Content-Length" in headers:
             yield from self._exactly(int(headers["Content-Length"]), size)
         else:
-            while piece := self.reader.read1(size):
-                yield piece
+            while chunk := self.reader.read1(size):
+                yield chunk
 
     def _exactly(self, left, size):
         while left:
-            piece = self.reader.read1(min(left, size))
-            if not piece:
+            chunk = self.reader.read1(min(left, size))
+            if not chunk:
                 raise ProtocolError(f"the body ended {left} bytes early")
-            left -= len(piece)
-            yield piece
+            left -= len(chunk)
+            yield chunk
 
     def _chunks(self):
         while True:
@@ -147,13 +147,13 @@ class RawConnection:
 
     def read_to_end(self):
         """Everything until the peer closes; a reset counts as a close."""
-        pieces = io.BytesIO()
+        chunks = io.BytesIO()
         try:
-            while piece := self.reader.read1(1 << 16):
-                pieces.write(piece)
+            while chunk := self.reader.read1(1 << 16):
+                chunks.write(chunk)
         except ConnectionResetError:
             pass
-        return pieces.getvalue()
+        return chunks.getvalue()
 
     def is_readable(self, seconds=0.0):
         """Whether something (an answer, or the end) can be read within `seconds`."""
@@ -175,7 +175,7 @@ class Stream:
     def __init__(self, connection, method, status, headers, url, hops):
         self.connection = connection
         self.status, self.headers, self.url, self.hops = status, headers, url, hops
-        self._pieces = connection.body(method, status, headers)
+        self._chunks = connection.body(method, status, headers)
 
     def __enter__(self):
         return self
@@ -184,20 +184,20 @@ class Stream:
         self.connection.close()
 
     def __iter__(self):
-        return self._pieces
+        return self._chunks
 
     def read_at_least(self, size):
         """Pieces until `size` bytes have come, or the end."""
         data = bytearray()
-        for piece in self._pieces:
-            data += piece
+        for chunk in self._chunks:
+            data += chunk
             if len(data) >= size:
                 break
         return bytes(data)
 
     def response(self):
         """Reads the rest."""
-        return Response(self.status, self.headers, b"".join(self._pieces), self.url, self.hops)
+        return Response(self.status, self.headers, b"".join(self._chunks), self.url, self.hops)
 
 
 def target_of(url):
@@ -218,9 +218,9 @@ def _send_body(connection, body):
     if isinstance(body, (bytes, bytearray, memoryview)):
         connection.send(body)
         return
-    for piece in body:
-        if piece:
-            connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+    for chunk in body:
+        if chunk:
+            connection.send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
     connection.send(b"0\r\n\r\n")
 
 

@@ -9,7 +9,7 @@ from .waiting import wait_until
 KIB, MIB = 1 << 10, 1 << 20
 STRIPE = 2 * (64 * KIB - 32)  # bytes of an object in a stripe of two data slices
 LIMIT = 1000
-WHOLE = 255  # the number of the piece that is the whole object
+WHOLE = 255  # the number of the slice that is the whole object
 
 
 def props(layout, k=2, m=1, **others):
@@ -20,13 +20,13 @@ def targets(cluster):
     return [name for name in cluster.nodes if name.startswith("t")]
 
 
-def pieces_of(cluster, name):
+def slices_of(cluster, name):
     """{slice: [target]} of what lies anywhere of an object."""
     found = {}
     for target in targets(cluster):
-        for _, said in attribute.pieces(cluster.drives(target)):
+        for _, said in attribute.slices(cluster.drives(target)):
             if said["name"] == name:
-                found.setdefault(said["piece"]["index"], []).append(target)
+                found.setdefault(said["slice"]["index"], []).append(target)
     return found
 
 

@@ -3,7 +3,7 @@
     delay_relay.py SECONDS JITTER BACK
 
 Prints its port, and the mark of its own connections, which the rule must let through. What is sent arrives in order,
-each piece SECONDS later, give or take up to JITTER; BACK seconds later what comes back to who has connected. Runs until it is killed; see netns.py.
+each chunk SECONDS later, give or take up to JITTER; BACK seconds later what comes back to who has connected. Runs until it is killed; see netns.py.
 """
 
 import asyncio

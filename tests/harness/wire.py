@@ -43,9 +43,9 @@ class Wire:
             for one, other, is_back in ((near, far, False), (far, near, True)):
                 threading.Thread(target=self._pass, args=(one, other, is_back, link), daemon=True).start()
 
-    def may_pass(self, link, piece, is_back, sent):
+    def may_pass(self, link, chunk, is_back, sent):
         """False: the connection ends instead. `link` is a dict of each connection, for both of its directions."""
-        return not is_back or self.may_pass_back(sent, len(piece))
+        return not is_back or self.may_pass_back(sent, len(chunk))
 
     def may_pass_back(self, sent, size):
         """Whether `size` more bytes may go back on a connection that has carried `sent`. May wait."""
@@ -57,15 +57,15 @@ class Wire:
     def _pass(self, one, other, is_back, link):
         sent = 0
         try:
-            while piece := one.recv(1 << 16):
-                if not self.may_pass(link, piece, is_back, sent):
+            while chunk := one.recv(1 << 16):
+                if not self.may_pass(link, chunk, is_back, sent):
                     break
                 # Before it goes: who gets the last of it may look at once.
                 with self.lock:
-                    self.there += 0 if is_back else len(piece)
-                    self.back += len(piece) if is_back else 0
-                other.sendall(piece)
-                sent += len(piece)
+                    self.there += 0 if is_back else len(chunk)
+                    self.back += len(chunk) if is_back else 0
+                other.sendall(chunk)
+                sent += len(chunk)
         except OSError:
             pass
         for end in (one, other):
@@ -98,12 +98,12 @@ class LosesAnswers(Wire):
         self.request, self.lost = method.encode() + b" ", 0
         super().__init__(endpoint)
 
-    def may_pass(self, link, piece, is_back, sent):
+    def may_pass(self, link, chunk, is_back, sent):
         if not is_back:
-            link["asked"] = link.get("asked") or piece.startswith(self.request)
+            link["asked"] = link.get("asked") or chunk.startswith(self.request)
             return True
         with self.lock:
-            if self.lost or not link.get("asked") or not piece.startswith(b"HTTP/1.1 200"):
+            if self.lost or not link.get("asked") or not chunk.startswith(b"HTTP/1.1 200"):
                 return True
             self.lost += 1
             return False

@@ -24,15 +24,15 @@ def flush(cluster, bucket, name, handle, **options):
 
 
 def test_bytes_gather_unseen_and_appear_at_once(cluster, bucket, rng):
-    pieces = [rng.randbytes(size) for size in (0, 1, 1_048_575, 1, 2_500_000, 7)]
+    chunks = [rng.randbytes(size) for size in (0, 1, 1_048_575, 1, 2_500_000, 7)]
     handle = ""
-    for turn, piece in enumerate(pieces):
+    for turn, chunk in enumerate(chunks):
         base = (cluster.endpoint, cluster.relay)[turn % 2]
-        handle = handle_of(append(cluster, bucket, "x", piece, handle, base=base))
+        handle = handle_of(append(cluster, bucket, "x", chunk, handle, base=base))
         assert cluster.get(bucket, "x").status == 404 and cluster.names(bucket) == []
     answer = flush(cluster, bucket, "x", handle)
     assert answer.status == 200 and "Ais-Append-Handle" not in answer.headers
-    whole = b"".join(pieces)
+    whole = b"".join(chunks)
     found = cluster.get(bucket, "x")
     assert found.body == whole and found.headers["Ais-Version"] == "1"
     assert cluster.list(bucket)[0]["size"] in (len(whole), str(len(whole)))

@@ -35,10 +35,10 @@ def copy(cluster, bucket, name, goal):
     return client.request("PUT", cluster.url(bucket, name) + f"&object_to=ais/@%23/{goal}/{name}", b"")
 
 
-def appended(cluster, bucket, name, pieces):
+def appended(cluster, bucket, name, chunks):
     handle = ""
-    for piece in pieces:
-        answer = client.request("PUT", cluster.url(bucket, name) + f"&append_type=append&append_handle={handle}", piece)
+    for chunk in chunks:
+        answer = client.request("PUT", cluster.url(bucket, name) + f"&append_type=append&append_handle={handle}", chunk)
         assert answer.status == 200, answer
         handle = answer.headers["Ais-Append-Handle"]
     return client.request("PUT", cluster.url(bucket, name) + f"&append_type=flush&append_handle={handle}", b"")

@@ -7,7 +7,7 @@ import threading
 import pytest
 from aistore.sdk import Client
 from harness import attribute, client
-from harness.coded import KIB, LIMIT, WHOLE, get, pieces_of, props, record_of, records_of, targets
+from harness.coded import KIB, LIMIT, WHOLE, get, slices_of, props, record_of, records_of, targets
 from harness.jobs import ended, snaps, start, total
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
@@ -51,7 +51,7 @@ def wait_kept(cluster, bodies, k, m, layout):
     def of(name):
         coded = k > 0 and len(bodies[name]) > LIMIT
         wanted = {i: 1 for i in range(k + m)} | ({WHOLE: 1} if layout == "whole" else {}) if coded else {}
-        return {index: len(homes) for index, homes in pieces_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
+        return {index: len(homes) for index, homes in slices_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
 
     for name, body in bodies.items():
         wait_until(lambda of_name=name: of(of_name), 60, f"{name} is kept as {k}+{m} {layout}", every=0.2)
@@ -85,7 +85,7 @@ def test_another_coding(four):
     change(four, {"ec": {"objsize_limit": 100 * KIB}})
     for name, body in bodies.items():
         wanted = {0, 1, 2, 3} if len(body) > 100 * KIB else set()
-        wait_until(lambda of_name=name, its=wanted: set(pieces_of(four, of_name)) == its, 60, f"{name} is as the limit says", every=0.2)
+        wait_until(lambda of_name=name, its=wanted: set(slices_of(four, of_name)) == its, 60, f"{name} is as the limit says", every=0.2)
     assert heads(four, bodies) == before and sorted(four.names("cut")) == sorted(bodies)
 
 
@@ -153,14 +153,14 @@ def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
         assert four.put("cut", name, body).status == 200
     gone = 0
     for target in targets(four):
-        for path, said in attribute.pieces(four.drives(target)):
-            if said["name"] == "n-1" and said["piece"]["index"] in (0, 2):
+        for path, said in attribute.slices(four.drives(target)):
+            if said["name"] == "n-1" and said["slice"]["index"] in (0, 2):
                 os.remove(path)
                 gone += 1
     assert gone == 2
     wait_until(lambda: counted(four)["lost"] == 1, 20, "one is lost")
     assert four.bucket_action("PATCH", "cut", "set-bprops", {"ec": {"enabled": False}}).status == 200
-    wait_until(lambda: all(not pieces_of(four, name) for name in ("n-0", "n-2")), 60, "the others are whole objects", every=0.2)
+    wait_until(lambda: all(not slices_of(four, name) for name in ("n-0", "n-2")), 60, "the others are whole objects", every=0.2)
     now = wait_until(lambda: (said := counted(four))["full"] == 2 and said, 30, "these are full")
     assert (now["lost"], now["lost_names"], now["lost_bytes"]) == (1, ["n-1"], len(bodies["n-1"])), now
     assert now["full_bytes"] == len(bodies["n-0"]) + len(bodies["n-2"]) and now["coded"] == 1, now
@@ -175,8 +175,8 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
     cluster.create_bucket("cut", props("striped", 2, 1))
     for i in range(3):
         assert cluster.put("cut", f"n-{i}", os.urandom(70 * KIB + i)).status == 200
-    gone = [path for target in targets(cluster) for path, said in attribute.pieces(cluster.drives(target))
-            if said["name"] == "n-1" and said["piece"]["index"] in (0, 2)]
+    gone = [path for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))
+            if said["name"] == "n-1" and said["slice"]["index"] in (0, 2)]
     for path in gone:
         os.remove(path)
     assert len(gone) == 2
@@ -184,7 +184,7 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
     assert answer.status == 200, answer
     said = ended(cluster, answer.text)
     assert "1 of the objects cannot be kept as the bucket wants, such as n-1: " in said["err"], said
-    wait_until(lambda: len(pieces_of(cluster, "n-0")) == len(pieces_of(cluster, "n-2")) == 3, 60, "the others are coded otherwise")
+    wait_until(lambda: len(slices_of(cluster, "n-0")) == len(slices_of(cluster, "n-2")) == 3, 60, "the others are coded otherwise")
 
 
 def test_ec_encode_as_aistores_clients_ask_for_it(four):

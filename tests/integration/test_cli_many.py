@@ -296,8 +296,8 @@ def on_a_terminal(cli, *words, wanted=None, shown=None):
     os.close(slave)
     seen = b""
     try:
-        while piece := os.read(master, 65536):
-            seen += piece
+        while chunk := os.read(master, 65536):
+            seen += chunk
             if wanted and re.search(wanted, seen.decode(errors="replace")):
                 shown.set()
     except OSError:  # the other side is closed
@@ -308,13 +308,13 @@ def on_a_terminal(cli, *words, wanted=None, shown=None):
     return process.wait(), output, seen.decode()
 
 
-def slowly(body, pieces, seconds):
+def slowly(body, chunks, seconds):
     def serve(request):
-        answer(200, HELLO, b"", length=len(body) * pieces)(request)
-        for _ in range(pieces):
+        answer(200, HELLO, b"", length=len(body) * chunks)(request)
+        for _ in range(chunks):
             request.wfile.write(body)
             request.wfile.flush()
-            time.sleep(seconds / pieces)
+            time.sleep(seconds / chunks)
     return serve
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
-from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, pieces_of, props, put_aside, record_of, records_of, targets
+from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, slices_of, props, put_aside, record_of, records_of, targets
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -40,7 +40,7 @@ def test_an_object_lies_in_slices_and_is_read_as_it_was(four):
         wait_until(lambda: at_two_homes(four, name), 5, "the record has two homes")
         record, _ = record_of(four, name)
         assert record["size"] == size and record["coding"]["k"] == 2 and record["coding"]["m"] == 1
-        lies = pieces_of(four, name)
+        lies = slices_of(four, name)
         assert sorted(lies) == [0, 1, 2] and len({homes[0] for homes in lies.values()}) == 3
         ids = {four.nodes[target]["id"]: target for target in targets(four)}
         assert [ids[home] for home in record["coding"]["homes"]] == [lies[i][0] for i in range(3)]
@@ -51,7 +51,7 @@ def test_small_objects_are_copied(four):
     for size in (0, 1, LIMIT):
         assert four.put("cut", f"small-{size}", b"x" * size).status == 200
         assert get(four, f"small-{size}").body == b"x" * size
-        assert pieces_of(four, f"small-{size}") == {}
+        assert slices_of(four, f"small-{size}") == {}
         wait_until(lambda: at_two_homes(four, f"small-{size}"), 5, "there are two copies")
 
 
@@ -69,7 +69,7 @@ def test_chunks_appends_copies_and_metadata(four):
     body = os.urandom(300 * KIB)
     chunked = client.request("PUT", four.url("cut", "chunked"), iter([body[:100], body[100:]]))
     assert chunked.status == 200 and get(four, "chunked").body == body
-    assert sorted(pieces_of(four, "chunked")) == [0, 1, 2]
+    assert sorted(slices_of(four, "chunked")) == [0, 1, 2]
     before, _ = record_of(four, "chunked")
     patched = client.request("PATCH", four.url("cut", "chunked"), b'{"value": {"color": "red"}}', {"Content-Type": "application/json"})
     assert patched.status == 200
@@ -81,7 +81,7 @@ def test_chunks_appends_copies_and_metadata(four):
         copied = client.request("PUT", four.url("cut", "chunked") + "&object_to=" + goal.replace("#", "%23"), b"")
         assert copied.status == 200, copied
     assert four.get("plain", "copy").body == body and get(four, "copy").body == body
-    assert sorted(pieces_of(four, "copy")) == [0, 1, 2]
+    assert sorted(slices_of(four, "copy")) == [0, 1, 2]
 
 
 @pytest.mark.deep("a minute: former slices stay for half a minute")
@@ -93,7 +93,7 @@ def test_an_overwrite_and_a_delete_take_the_slices_away(four):
     new = record_of(four, "a")[0]["coding"]["set"]
 
     def sets():
-        return {said["piece"]["set"] for target in targets(four) for _, said in attribute.pieces(four.drives(target))}
+        return {said["slice"]["set"] for target in targets(four) for _, said in attribute.slices(four.drives(target))}
 
     # Who reads by the record of before may go on for half a minute.
     wait_until(lambda: sets() == {new}, 60, "the slices of before are gone")
@@ -130,7 +130,7 @@ def test_too_few_slices_are_said_and_read_again_when_homes_are_back(four):
     name = four.names_owned_by("t1", "cut", 1)[0]
     assert four.put("cut", name, body).status == 200
     owner = four.owner("cut", name)
-    others = [homes[0] for homes in pieces_of(four, name).values() if homes[0] != owner]
+    others = [homes[0] for homes in slices_of(four, name).values() if homes[0] != owner]
     four.kill(*others[:2])
 
     def refused():
@@ -153,7 +153,7 @@ def test_an_object_without_slices_is_lost_and_not_gone(four):
     assert four.put("cut", "a", body).status == 200
     four.kill(*targets(four))
     for target in targets(four):
-        for path, said in attribute.pieces(four.drives(target)):
+        for path, said in attribute.slices(four.drives(target)):
             if said["name"] == "a":
                 os.unlink(path)
     four.start(*targets(four))
@@ -183,7 +183,7 @@ def test_a_bucket_is_not_coded_while_a_target_is_away(four):
 def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(four):
     for i in range(8):
         assert four.put("cut", f"before-{i}", os.urandom(100 * KIB)).status == 200
-    before = {said["name"] for _, said in attribute.pieces(four.drives("t4"))}
+    before = {said["name"] for _, said in attribute.slices(four.drives("t4"))}
     assert before
     put_aside(four, "t4")
 
@@ -195,7 +195,7 @@ def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(fou
     for i in range(8):
         assert four.put("cut", f"after-{i}", os.urandom(100 * KIB)).status == 200
     time.sleep(2)
-    assert {said["name"] for _, said in attribute.pieces(four.drives("t4"))} == before
+    assert {said["name"] for _, said in attribute.slices(four.drives("t4"))} == before
     wait_until(lambda: home("t1") or home("t2") or home("t3"), 20, "others hold nothing that is not theirs")
     assert not home("t4"), "it holds slices, so it is needed"
     for name in before:
@@ -238,10 +238,10 @@ def test_a_changed_byte_is_never_served(four):
     assert four.put("cut", "a", body).status == 200
     four.expect_errors("slice is not what was stored")
     for target in targets(four):
-        for path, said in attribute.pieces(four.drives(target)):
-            if said["piece"]["index"] != 0:
+        for path, said in attribute.slices(four.drives(target)):
+            if said["slice"]["index"] != 0:
                 continue
-            flip(path, said["piece"]["file_bytes"] // 2)
+            flip(path, said["slice"]["file_bytes"] // 2)
             four.kill(target)  # what is in memory was compared before
             four.start(target)
     wait_until_home(four)
@@ -257,8 +257,8 @@ def test_slices_that_changed_places_are_never_decoded(make_cluster):
     wait_until_home(cluster)
     body = os.urandom(5 * STRIPE)
     assert cluster.put("cut", "a", body).status == 200
-    lies = {said["piece"]["index"]: (target, path, said["piece"]["file_bytes"])
-            for target in targets(cluster) for path, said in attribute.pieces(cluster.drives(target))}
+    lies = {said["slice"]["index"]: (target, path, said["slice"]["file_bytes"])
+            for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))}
     (first, one, bytes_of_one), (second, other, bytes_of_other) = lies[0], lies[1]
     assert bytes_of_one == bytes_of_other
     cluster.expect_errors("slice is not what was stored")
@@ -300,7 +300,7 @@ def test_a_write_needs_a_slice_more_than_a_read(make_cluster):
 
     wait_until(refused, 20, "a write is refused for want of homes")
     assert {put().status for _ in range(5)} == {503}
-    wait_until(lambda: pieces_of(cluster, "b") == {}, 20, "no slice of it is left")
+    wait_until(lambda: slices_of(cluster, "b") == {}, 20, "no slice of it is left")
     assert records_of(cluster, "b") == [] and cluster.names("cut") == ["a"]
     cluster.start("t3")
     wait_until_home(cluster)
@@ -364,7 +364,7 @@ def test_export_makes_objects_of_their_slices(four, tmp_path):
         told = json.loads(cli.ok("export", "--json", *some, "--to", tmp_path / f"without {left_out}"))
         assert exported(tmp_path / f"without {left_out}") == bodies and told["failed"] == 0, left_out
     # Two of which one has no slice of an object at all.
-    has = {target for homes in pieces_of(four, "long").values() for target in homes}
+    has = {target for homes in slices_of(four, "long").values() for target in homes}
     (none,) = set(drives) - has
     told_of = min(target for target in has if "long" in attribute.objects(drives[target], "cut"))
     two = [drive for target in (none, told_of) for drive in drives[target]]
@@ -374,7 +374,7 @@ def test_export_makes_objects_of_their_slices(four, tmp_path):
     assert result.returncode == (8 if told["failed"] else 0) and ("are needed" in result.stderr) == (told["failed"] > 0), result
 
 
-def test_export_tells_of_pieces_without_a_record(four, tmp_path):
+def test_export_tells_of_slices_without_a_record(four, tmp_path):
     body = os.urandom(2 * STRIPE)
     assert four.put("cut", "a", body).status == 200
     record_of(four, "a")
@@ -395,7 +395,7 @@ def test_a_lost_index_is_made_anew_from_slices(four):
     for name, body in bodies.items():
         assert four.put("cut", name, body).status == 200
         record_of(four, name)
-    lies = {name: pieces_of(four, name) for name in bodies}
+    lies = {name: slices_of(four, name) for name in bodies}
     four.kill("t1", "t2", "t3", "t4")
     for target in targets(four):
         for drive in four.drives(target):
@@ -403,7 +403,7 @@ def test_a_lost_index_is_made_anew_from_slices(four):
     four.start("t1", "t2", "t3", "t4")
     wait_until_home(four)
     four.assert_bodies("cut", bodies)
-    assert {name: pieces_of(four, name) for name in bodies} == lies
+    assert {name: slices_of(four, name) for name in bodies} == lies
     four.kill("t1")  # and a slice less is borne as before
     for name, body in bodies.items():
         assert wait_until(lambda: (got := get_or_none(four, name)) and got.status == 200 and got, 20, f"{name} is read").body == body

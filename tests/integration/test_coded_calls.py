@@ -47,17 +47,17 @@ def assert_kept(cluster, bucket, name, body, coded=True):
         assert head.headers["Ais-Ec-Replicated"] == ("false" if len(body) > LIMIT else "true"), head.headers
 
 
-def append(cluster, bucket, name, piece, handle="", kind="append"):
+def append(cluster, bucket, name, chunk, handle="", kind="append"):
     url = cluster.url(bucket, name) + f"&append_type={kind}&append_handle={urllib.parse.quote(handle)}"
-    answer = client.request("PUT", url, piece)
+    answer = client.request("PUT", url, chunk)
     assert answer.status == 200, answer
     return answer.headers.get("Ais-Append-Handle")
 
 
-def append_all(cluster, bucket, name, pieces):
+def append_all(cluster, bucket, name, chunks):
     handle = ""
-    for piece in pieces:
-        handle = append(cluster, bucket, name, piece, handle)
+    for chunk in chunks:
+        handle = append(cluster, bucket, name, chunk, handle)
     append(cluster, bucket, name, b"", handle, "flush")
 
 

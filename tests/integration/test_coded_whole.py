@@ -5,7 +5,7 @@ import os
 import pytest
 from harness import attribute, client
 from harness.admin import does
-from harness.coded import KIB, MIB, STRIPE, WHOLE, flip, get, pieces_of, props, put_aside, record_of, targets
+from harness.coded import KIB, MIB, STRIPE, WHOLE, flip, get, slices_of, props, put_aside, record_of, targets
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -27,23 +27,23 @@ def restart_with(cluster, *points):
     wait_until_home(cluster)
 
 
-def files_of(cluster, name, piece):
-    """[(target, path)] of what lies anywhere of a piece."""
-    return [(target, path) for target in targets(cluster) for path, said in attribute.pieces(cluster.drives(target))
-            if said["name"] == name and said["piece"]["index"] == piece]
+def files_of(cluster, name, index):
+    """[(target, path)] of what lies anywhere of a slice."""
+    return [(target, path) for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))
+            if said["name"] == name and said["slice"]["index"] == index]
 
 
 def in_full(cluster, name):
-    """Where the whole lies, once the object has all of its pieces, one of each; the slices are elsewhere."""
+    """Where the whole lies, once the object has all of its slices, one of each; the slices are elsewhere."""
 
     def all_there():
-        lies = pieces_of(cluster, name)
+        lies = slices_of(cluster, name)
         if sorted(lies) != [0, 1, 2, WHOLE] or any(len(homes) > 1 for homes in lies.values()):
             return None
         (home,) = lies[WHOLE]
         return home not in [lies[i][0] for i in range(3)] and home
 
-    return wait_until(all_there, 60, f"{name} has all pieces, the slices not where the whole is")
+    return wait_until(all_there, 60, f"{name} has all slices, the slices not where the whole is")
 
 
 def read(cluster, name, bucket="cut"):
@@ -84,7 +84,7 @@ def test_the_owner_has_the_object_as_it_is(four):
     body = os.urandom(300 * KIB)
     assert client.request("PUT", four.url("cut", "chunked"), iter([body[:100], body[100:]])).status == 200
     assert in_full(four, "chunked") == four.owner("cut", "chunked") and get(four, "chunked").body == body
-    assert four.put("default", "x", body).status == 200 and sorted(pieces_of(four, "x")) == [0, 1, 2, WHOLE]
+    assert four.put("default", "x", body).status == 200 and sorted(slices_of(four, "x")) == [0, 1, 2, WHOLE]
     patched = client.request("PATCH", four.url("cut", "chunked"), b'{"value": {"color": "red"}}', {"Content-Type": "application/json"})
     assert patched.status == 200 and get(four, "chunked").body == body
     assert in_full(four, "chunked") == four.owner("cut", "chunked")
@@ -112,7 +112,7 @@ def test_an_overwrite_and_a_delete_take_the_whole_away(four):
     in_full(four, "a")  # once those of before are gone
     assert get(four, "a").body == second
     assert four.delete("cut", "a").status == 200
-    wait_until(lambda: pieces_of(four, "a") == {}, 60, "all pieces are gone")
+    wait_until(lambda: slices_of(four, "a") == {}, 60, "all slices are gone")
 
 
 def test_a_damaged_whole_is_never_served_and_made_again(four):
@@ -179,7 +179,7 @@ def test_the_whole_follows_the_owner(four):
         assert four.put("cut", name, body).status == 200
     leaves = four.owner("cut", "n-0")
     put_aside(four, leaves)
-    wait_until(lambda: attribute.pieces(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")
+    wait_until(lambda: attribute.slices(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")
     for name, body in bodies.items():
         def at_owner():
             return [target for target, _ in files_of(four, name, WHOLE)] == [four.owner("cut", name)]
@@ -219,11 +219,11 @@ def test_a_reader_of_everything_leaves_the_whole_behind(four):
 @pytest.mark.deep("half a minute")
 def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layout):
     four.create_bucket("soon", props(layout, durability="owner"))
-    restart_with(four, "piece.before_seal=sleep:4000")
+    restart_with(four, "slice.before_seal=sleep:4000")
     body = os.urandom(2 * MIB)
     answer = four.put("soon", "a", body)
     assert answer.status == 200, answer
-    assert sorted(pieces_of(four, "a")) == [WHOLE]
+    assert sorted(slices_of(four, "a")) == [WHOLE]
     # Before there are slices: from every home of its record, and by who copies it.
     for target in targets(four):
         if "a" in attribute.objects(four.drives(target), "soon"):
@@ -232,21 +232,21 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     four.create_bucket("plain")
     copied = client.request("PUT", four.url("soon", "a") + "&object_to=ais/@%23/plain/copy", b"", expect=False)
     assert copied.status == 200, copied
-    assert sorted(pieces_of(four, "a")) == [WHOLE], "the slices came too soon to tell"
+    assert sorted(slices_of(four, "a")) == [WHOLE], "the slices came too soon to tell"
     assert four.get("plain", "copy").body == body and four.get("soon", "a").body == body
     wanted = [0, 1, 2] + [WHOLE] * (layout == "whole")
-    wait_until(lambda: sorted(pieces_of(four, "a")) == wanted, 90, "it has the pieces that it shall have")
+    wait_until(lambda: sorted(slices_of(four, "a")) == wanted, 90, "it has the slices that it shall have")
     assert four.get("soon", "a").body == body
     for other in ("c", "b"):  # chunked; with any one target away
         assert client.request("PUT", four.url("soon", other), iter([body[:100], body[100:]])).status == 200
-        wait_until(lambda: sorted(pieces_of(four, other)) == wanted, 90, "it has the pieces that it shall have")
+        wait_until(lambda: sorted(slices_of(four, other)) == wanted, 90, "it has the slices that it shall have")
     four.kill(four.owner("soon", "b"))
     wait_until(lambda: read(four, "b", "soon") == body, 20, "it is read without its owner")
     refused = four.bucket_action("POST", "no", "create-bck", {"durability": "owner"})
     assert refused.status == 400 and "ec.enabled" in refused.json()["message"], refused
 
 
-def test_a_write_counts_the_whole_as_a_piece(make_cluster):
+def test_a_write_counts_the_whole_as_a_slice(make_cluster):
     """With three targets and one of them away: the whole and two slices, acknowledged as degraded, and completed later."""
     cluster = make_cluster(targets=3, drives=2)
     cluster.create_bucket("cut", props("whole"))
@@ -267,5 +267,5 @@ def test_a_write_counts_the_whole_as_a_piece(make_cluster):
     assert refused.status == 503, refused
     cluster.start("t3")
     wait_until_home(cluster)
-    wait_until(lambda: sorted(pieces_of(cluster, "a")) == [0, 1, 2, WHOLE], 60, "it has all pieces")
+    wait_until(lambda: sorted(slices_of(cluster, "a")) == [0, 1, 2, WHOLE], 60, "it has all slices")
     assert read(cluster, "a") == body

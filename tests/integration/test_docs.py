@@ -205,7 +205,7 @@ def test_the_check_finds_commands_and_wrong_ones():
     assert ("tests/soak", ["all", "--minutes", "60"]) in found and ("cmake", ["--build", "--preset", "release"]) in found
     assert len(found) >= 16
     assert len({program for document in DOCUMENTS for _, program, _ in commands_of(document)}) >= 12
-    nobodys = "TARN_" + "NO_SUCH_THING=1 "  # in two pieces: this file is searched, too
+    nobodys = "TARN_" + "NO_SUCH_THING=1 "  # in two parts: this file is searched, too
     for wrong in ("tests/run --fast", "tests/no-such", "tests/soak nothing", "tarn put --nope", "cmake --preset none", nobodys + "tests/run"):
         (command,) = commands_in(wrong)
         with pytest.raises(AssertionError):

@@ -283,8 +283,8 @@ def test_bytes_that_are_not_those_that_were_announced(cluster, flawed, rng):
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
         for at in range(0, len(its), 100_000):
-            piece = its[at:at + 100_000]
-            handler.wfile.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
+            chunk = its[at:at + 100_000]
+            handler.wfile.write(b"%x\r\n" % len(chunk) + chunk + b"\r\n")
         handler.wfile.write(b"0\r\n\r\n")
 
     flawed.flaws |= {"cut": cut, "torn": torn, "chunked": chunked}

@@ -262,13 +262,13 @@ def test_a_target_that_stops_does_not_wait_for_its_next_heartbeat(make_cluster):
     for node in cluster.targets():
         proof = nodes.signed(cluster, "GET", path, "test")
         with client.open_stream("GET", cluster.url_of(node, "internal") + path, headers=proof) as beats:
-            pieces = iter(beats)
-            assert b"ready" in next(pieces) + next(pieces)  # the next one is a second away
+            chunks = iter(beats)
+            assert b"ready" in next(chunks) + next(chunks)  # the next one is a second away
             begun = time.monotonic()
             os.kill(cluster.pid(node), signal.SIGTERM)
             cluster.wait_exit(node)
             waited.append(time.monotonic() - begun)
-            said = [b"about to end" in piece for piece in pieces]
+            said = [b"about to end" in chunk for chunk in chunks]
             assert said == sorted(said), "ready, once it was about to end"
     # Of three, since others may use the machine.
     assert_within(min(waited), 0.6, "a target stops")

@@ -213,9 +213,9 @@ def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
         three.kill(*serving)
         head = got.index(b"\r\n\r\n") + 4
         while len(got) < head + len(body):
-            piece = connection.socket.recv(1 << 20)
-            assert piece, f"cut after {len(got)} bytes"
-            got += piece
+            chunk = connection.socket.recv(1 << 20)
+            assert chunk, f"cut after {len(got)} bytes"
+            got += chunk
     assert got.startswith(b"HTTP/1.1 200")
     assert len(three.logs["p1"].matching("goes on elsewhere")) == 1
     assert hashlib.sha256(body).digest() == hashlib.sha256(got[head:]).digest()

@@ -247,8 +247,8 @@ def test_a_client_that_sends_without_end_keeps_nobody_waiting(cluster, bucket):
             busy.socket.shutdown(socket.SHUT_WR)
 
         def read_answers():
-            while piece := busy.socket.recv(1 << 20):
-                received.append(len(piece))
+            while chunk := busy.socket.recv(1 << 20):
+                received.append(len(chunk))
 
         flooding = [threading.Thread(target=send), threading.Thread(target=read_answers)]
         for thread in flooding:

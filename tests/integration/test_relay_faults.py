@@ -117,8 +117,8 @@ def test_many_relayed_transfers_cost_bounded_memory(make_cluster):
             assert answer.status == 200, answer
             digest = hashlib.sha256()
             with client.open_stream("GET", url) as stream:
-                for piece in stream:
-                    digest.update(piece)
+                for chunk in stream:
+                    digest.update(chunk)
             sums[number] = digest.digest()
         except BaseException as error:  # noqa: BLE001 - reported by the main thread
             errors.append(error)

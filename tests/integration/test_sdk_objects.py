@@ -93,7 +93,7 @@ def test_parallel_downloads(redirected, rng):
     for options in ({"num_workers": 4}, {"num_workers": 3, "chunk_size": MIB}, {"num_workers": 4, "direct": True}):
         with read(one, **options) as buffer:
             assert hashlib.sha256(buffer.tobytes()).digest() == hashlib.sha256(content).digest(), options
-    assert b"".join(bytes(piece) for piece in one.get_reader(num_workers=4)) == content
+    assert b"".join(bytes(chunk) for chunk in one.get_reader(num_workers=4)) == content
 
 
 def test_direct_reads_find_the_target_of_every_name(cluster, redirected):
@@ -243,17 +243,17 @@ def test_appends(sdk_bucket):
 
 def test_file_writers(sdk_bucket, rng):
     one = sdk_bucket.object("x")
-    pieces = [rng.randbytes(rng.randrange(0, 300_000)) for _ in range(8)]
+    chunks = [rng.randbytes(rng.randrange(0, 300_000)) for _ in range(8)]
     with one.get_writer().as_file(mode="w") as file:
-        for piece in pieces:
-            assert file.write(piece) == len(piece)
+        for chunk in chunks:
+            assert file.write(chunk) == len(chunk)
         file.flush()
-        assert read(one) == b"".join(pieces)
+        assert read(one) == b"".join(chunks)
         file.write(b"end")
-    assert read(one) == b"".join(pieces) + b"end"
+    assert read(one) == b"".join(chunks) + b"end"
     with one.get_writer().as_file(mode="a") as file:
         file.write(b" and more")
-    assert read(one) == b"".join(pieces) + b"end and more"
+    assert read(one) == b"".join(chunks) + b"end and more"
     with one.get_writer().as_file(mode="w") as file:
         file.write(b"new")
     assert read(one) == b"new"

@@ -72,12 +72,12 @@ def test_a_large_file_arrives_at_the_target_and_hardly_any_of_it_at_the_proxy(cl
     assert at_proxy < MOST_AT_PROXY
     with client.open_stream("GET", url) as stream, open(large_file, "rb") as file:
         assert stream.headers["Content-Length"] == str(LARGE)
-        for piece in stream:
-            assert file.read(len(piece)) == piece
+        for chunk in stream:
+            assert file.read(len(chunk)) == chunk
         assert file.read(1) == b""
 
 
-def pieces_of_60_mb():
+def chunks_of_60_mb():
     for i in range(600):
         yield i.to_bytes(4, "big") * 25_000
 
@@ -86,9 +86,9 @@ def test_a_generator_is_stored_whole_or_fails_visibly(cluster, bucket):
     """requests sends a generator in chunks without Expect and cannot send it twice: after an early redirect only the
     tail would be stored, with a 200. So each listener relays it."""
     for base in (cluster.endpoint, cluster.relay):
-        answer = requests.put(f"{base}/{bucket}/generated", data=pieces_of_60_mb(), timeout=60)
+        answer = requests.put(f"{base}/{bucket}/generated", data=chunks_of_60_mb(), timeout=60)
         assert answer.status_code == 200 and not answer.history, answer.text
-        assert cluster.get(bucket, "generated").body == b"".join(pieces_of_60_mb())
+        assert cluster.get(bucket, "generated").body == b"".join(chunks_of_60_mb())
         assert cluster.delete(bucket, "generated").status == 200
 
 
@@ -100,16 +100,16 @@ def test_a_generator_that_breaks_off_stores_nothing(cluster, bucket):
     for base in (cluster.endpoint, cluster.relay):
         with pytest.raises(RuntimeError):
             requests.put(f"{base}/{bucket}/broken", data=breaks_off(), timeout=60)
-        missing = requests.put(f"{base}/no-such-bucket/x", data=pieces_of_60_mb(), timeout=60)
+        missing = requests.put(f"{base}/no-such-bucket/x", data=chunks_of_60_mb(), timeout=60)
         assert missing.status_code == 404 and "no-such-bucket" in missing.json()["message"]
     assert cluster.get(bucket, "broken").status == 404
 
 
 def test_chunks_without_expect_are_relayed_also_when_there_are_none(cluster, bucket):
-    for pieces in ([b"data"], []):
-        answer = client.request("PUT", cluster.url(bucket, "x"), iter(pieces), expect=False, follow=False)
+    for chunks in ([b"data"], []):
+        answer = client.request("PUT", cluster.url(bucket, "x"), iter(chunks), expect=False, follow=False)
         assert answer.status == 200, answer
-        assert cluster.get(bucket, "x").body == b"".join(pieces)
+        assert cluster.get(bucket, "x").body == b"".join(chunks)
 
 
 def test_a_put_without_any_length_is_told_what_to_do(cluster, bucket):

@@ -9,7 +9,7 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.azurite import ACCOUNT, KEY, AzureServer, account_sas
 from harness.cli import Cli
-from harness.coded import pieces_of, props
+from harness.coded import slices_of, props
 from harness.sdk import client_of
 from harness.upstreams import evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
@@ -232,7 +232,7 @@ def test_a_cache_of_azure_has_slices_and_a_copy_follows_it(make_cluster, azure, 
     cluster.assert_bodies("mirror", bodies)
     assert cluster.bodies(uri, bodies) == bodies
     for name in bodies:
-        wait_until(lambda name=name: {0, 1, 2} < set(pieces_of(cluster, name)), 30, f"{name} has its slices")
+        wait_until(lambda name=name: {0, 1, 2} < set(slices_of(cluster, name)), 30, f"{name} has its slices")
     assert cluster.delete(uri, "s/1").status == 200
     bodies["s/0"] = rng.randbytes(70_000)
     azure.put(container, "s/0", bodies["s/0"])

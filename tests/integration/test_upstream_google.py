@@ -7,7 +7,7 @@ import pytest
 from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
-from harness.coded import pieces_of, props
+from harness.coded import slices_of, props
 from harness.sdk import client_of
 from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
@@ -132,7 +132,7 @@ def test_a_cache_of_google_has_slices_and_a_copy_follows_it(upstream_cluster, go
     assert cluster.put(uri, "s/0", bodies["s/0"]).status == 200
     assert google.client.get_object(Bucket="google-sliced", Key="s/0")["Body"].read() == bodies["s/0"]
     for name in bodies:
-        wait_until(lambda name=name: set(pieces_of(cluster, name)) == {0, 1, 2}, 30, f"{name} has its slices")
+        wait_until(lambda name=name: set(slices_of(cluster, name)) == {0, 1, 2}, 30, f"{name} has its slices")
     assert cluster.bodies(uri, bodies) == bodies
     google.client.delete_object(Bucket="google-sliced", Key="s/1")
     del bodies["s/1"]

@@ -71,7 +71,7 @@ def test_bytes_come_no_faster_than_the_bandwidth(upstream_cluster, web, s3, rng)
     begun = time.monotonic()
     answer = cluster.bucket_action("POST", bucket, "prefetch-listrange", {"objnames": list(bodies)})
     assert answer.status == 200 and not jobs.ended(cluster, answer.text)["err"], answer
-    # A target has 1 MiB a second, a quarter of one at once, and lets one piece more pass: the busier one has three objects.
+    # A target has 1 MiB a second, a quarter of one at once, and lets one request more pass: the busier one has three objects.
     assert time.monotonic() - begun >= 3 - 0.25 - 1
     assert {name: cluster.get(bucket, name).body for name in bodies} == bodies
 

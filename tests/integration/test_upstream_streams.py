@@ -11,7 +11,7 @@ from harness.upstreams import counted, etag_of, is_stored, make_bucket, stand_st
 from harness.waiting import wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
-# What a target may have received and not yet given to readers: a piece of the first MiB, two buffers behind it.
+# What a target may have received and not yet given to readers: a part of the first MiB, two buffers behind it.
 FIRST_PIECE, TWO_BUFFERS = 64 * KIB, 512 * KIB
 
 

@@ -35,12 +35,12 @@ def files_of(cluster, bucket):
     return found
 
 
-def pieces_by_zone(cluster, zones, records=False):
+def slices_by_zone(cluster, zones, records=False):
     """{name: {zone: slices, or records}} of a coded bucket."""
     found = {}
     for target in cluster.targets():
         drives = cluster.drives(target)
-        names = attribute.objects(drives, "cut") if records else [said["name"] for _, said in attribute.pieces(drives)]
+        names = attribute.objects(drives, "cut") if records else [said["name"] for _, said in attribute.slices(drives)]
         for name in names:
             found.setdefault(name, collections.Counter())[zones[target]] += 1
     return found
@@ -102,9 +102,9 @@ def test_copies_slices_and_records_lie_in_all_zones(make_cluster, rng):
     for name, homes in files_of(cluster, "two").items():
         assert len({zones[target] for target in homes}) == 2, (name, homes)
         assert cluster.owner("two", name) in homes, "the owner is the first by the hash, zones or not"
-    slices = pieces_by_zone(cluster, zones)
+    slices = slices_by_zone(cluster, zones)
     assert slices == {name: {"z1": 2, "z2": 2, "z3": 2} for name in names}
-    assert pieces_by_zone(cluster, zones, records=True) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
+    assert slices_by_zone(cluster, zones, records=True) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     for bucket, survives in (("two", (1, 1, 1)), ("cut", (2, 2, 1))):
         said = redundancy(cluster, bucket)
         assert tuple(said[f"survives_{what}"] for what in ("drives", "nodes", "zones")) == survives, said
@@ -117,7 +117,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
     cluster.create_bucket("cut", props("striped", 2, 1))
     wait_until_home(cluster)
     names = put_all(cluster, "cut", rng, 16)
-    assert pieces_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
+    assert slices_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     assert redundancy(cluster, "cut")["survives_zones"] == 1
     cli = Cli(cluster.endpoint)
     assert b"1 drive, 1 node, 1 zone" in cli.ok("redundancy", "cut")

@@ -272,24 +272,24 @@ void World::forget_tombstone(int target) {
   self.record = {};
 }
 
-// --- pieces ---
+// --- slices ---
 
 /// The one with the highest a on a drive in service.
-Piece* World::find(int target, int set, int index) {
+Slice* World::find(int target, int set, int index) {
   Target& self = at(target);
-  Piece* best = nullptr;
-  for (Piece& piece : self.pieces)
-    if (piece.set == set && piece.index == index && serves(self, piece) &&
-        (best == nullptr || best->a < piece.a))
-      best = &piece;
+  Slice* best = nullptr;
+  for (Slice& slice : self.slices)
+    if (slice.set == set && slice.index == index && serves(self, slice) &&
+        (best == nullptr || best->a < slice.a))
+      best = &slice;
   return best;
 }
 
 /// On any drive.
 bool World::holds(int target, int set, int index) const {
-  const auto& pieces = targets_[static_cast<std::size_t>(target)].pieces;
-  return std::any_of(pieces.begin(), pieces.end(),
-                     [&](const Piece& piece) { return piece.set == set && piece.index == index; });
+  const auto& slices = targets_[static_cast<std::size_t>(target)].slices;
+  return std::any_of(slices.begin(), slices.end(),
+                     [&](const Slice& slice) { return slice.set == set && slice.index == index; });
 }
 
 /// Slices of a record that are where it names them; the whole counts as k of them. Not counted:
@@ -297,15 +297,15 @@ bool World::holds(int target, int set, int index) const {
 /// can be read now.
 int World::readable(const Record& record, Mask without, int drive_of, bool serving) {
   int count = 0;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = record.home[static_cast<std::size_t>(i)];
     if (home == kNobody) continue;
     const Target& self = at(home);
     if (serving && !self.up) continue;
-    for (const Piece& piece : self.pieces) {
-      if (piece.set != record.set || piece.index != i) continue;
-      if (serving && !serves(self, piece)) continue;
-      if (has(without, home) && (drive_of < 0 || piece.drive == drive_of)) continue;
+    for (const Slice& slice : self.slices) {
+      if (slice.set != record.set || slice.index != i) continue;
+      if (serving && !serves(self, slice)) continue;
+      if (has(without, home) && (drive_of < 0 || slice.drive == drive_of)) continue;
       count += i == shape_.whole() ? shape_.k : 1;
       break;
     }
@@ -320,10 +320,10 @@ bool World::decodes(const Record& record, Mask without, int drive_of, bool servi
 void World::check_live(const Record& record, int target, int set, int index, const char* where) {
   if (!record.names(set, index, target) || record.gen < complete_.gen) return;
   note("named still by what is", target, index, record.gen);
-  fail(std::string("a piece is dropped that is named by a record ") + where);
+  fail(std::string("a slice is dropped that is named by a record ") + where);
 }
 
-/// A piece has gone from here, by a rule and not by a fault.
+/// A slice has gone from here, by a rule and not by a fault.
 void World::check_removed(int target, int set, int index) {
   if (holds(target, set, index)) return;
   for (int t = 0; t < shape_.targets; ++t)
@@ -338,11 +338,11 @@ void World::check_removed(int target, int set, int index) {
     if (each.what == What::give) check_live(each.record, target, set, index, "that is late");
 }
 
-void World::remove_pieces(int target, int set, int index, Gen up_to) {
+void World::remove_slices(int target, int set, int index, Gen up_to) {
   Target& self = at(target);
-  const auto gone = std::erase_if(self.pieces, [&](const Piece& piece) {
-    return piece.set == set && piece.index == index && serves(self, piece) &&
-           (!rules_.compare_a || piece.a <= up_to);
+  const auto gone = std::erase_if(self.slices, [&](const Slice& slice) {
+    return slice.set == set && slice.index == index && serves(self, slice) &&
+           (!rules_.compare_a || slice.a <= up_to);
   });
   if (gone == 0) return;
   note("dropped", target, index, up_to);
@@ -353,12 +353,12 @@ void World::remove_pieces(int target, int set, int index, Gen up_to) {
 void World::dedupe(int target) {
   Target& self = at(target);
   if (self.drive_away) return;
-  for (std::size_t i = 0; i < self.pieces.size(); ++i)
-    for (std::size_t j = 0; j < self.pieces.size(); ++j) {
-      const Piece& one = self.pieces[i];
-      const Piece& other = self.pieces[j];
+  for (std::size_t i = 0; i < self.slices.size(); ++i)
+    for (std::size_t j = 0; j < self.slices.size(); ++j) {
+      const Slice& one = self.slices[i];
+      const Slice& other = self.slices[j];
       if (i == j || one.set != other.set || one.index != other.index || one.a > other.a) continue;
-      self.pieces.erase(self.pieces.begin() + static_cast<std::ptrdiff_t>(i));
+      self.slices.erase(self.slices.begin() + static_cast<std::ptrdiff_t>(i));
       return;
     }
 }
@@ -397,12 +397,12 @@ void World::lose(int target, bool all) {
   Target& self = at(target);
   note(all ? "loses all" : "loses a drive", target);
   if (!all) {
-    std::erase_if(self.pieces, [](const Piece& piece) { return piece.drive == 1; });
+    std::erase_if(self.slices, [](const Slice& slice) { return slice.drive == 1; });
     self.drive_away = false;
     return;
   }
   self.record = {};
-  self.pieces.clear();
+  self.slices.clear();
   self.drive_away = false;
   self.lossy_until = kUnknown;
 }
@@ -430,7 +430,7 @@ bool World::handle(const Message& message, Call* call) {
     case What::raise: return handle_raise(message);
     case What::give: return handle_give(message, call);
     case What::look: return handle_look(message, call);
-    case What::drop: remove_pieces(message.to, message.set, message.index, message.a); return true;
+    case What::drop: remove_slices(message.to, message.set, message.index, message.a); return true;
     case What::ask: handle_ask(message); return true;
     case What::told: handle_told(message); return true;
     case What::settle:
@@ -447,21 +447,21 @@ bool World::handle_seal(const Message& message) {
                                  [&](const Work& each) { return each.token == message.token; });
   if (work == self.work.end()) return false;
   self.work.erase(work);
-  if (const Piece* is = find(message.to, message.set, message.index)) {
+  if (const Slice* is = find(message.to, message.set, message.index)) {
     if (is->a > message.a) return false;
     if (is->a == message.a && !message.anew) return true;
   }
-  std::erase_if(self.pieces, [&](const Piece& piece) {
-    return piece.set == message.set && piece.index == message.index && serves(self, piece);
+  std::erase_if(self.slices, [&](const Slice& slice) {
+    return slice.set == message.set && slice.index == message.index && serves(self, slice);
   });
   const int drive = self.drive_away ? 0 : pick(2);
-  self.pieces.push_back({message.set, message.index, message.a, drive});
+  self.slices.push_back({message.set, message.index, message.a, drive});
   note("sealed", message.to, message.index, message.a);
   return true;
 }
 
 bool World::handle_raise(const Message& message) {
-  Piece* is = find(message.to, message.set, message.index);
+  Slice* is = find(message.to, message.set, message.index);
   if (is == nullptr) return false;
   is->a = std::max(is->a, message.a);
   note("raised", message.to, message.index, message.a);

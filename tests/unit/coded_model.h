@@ -17,7 +17,7 @@ namespace tarn::coded_model {
 /// A generation: the version of the map, then a counter.
 using Gen = std::uint64_t;
 inline constexpr unsigned kVersionShift = 32;
-inline constexpr std::size_t kPiecesMax = 5;
+inline constexpr std::size_t kSlicesMax = 5;
 inline constexpr int kNobody = -1;
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
@@ -27,8 +27,8 @@ struct Rules {
   bool bump = true;              ///< D: what has a > G(R) is not judged before R is above it
   bool compare_a = true;         ///< D: a drop looks at a again
   bool raise_a = true;           ///< N: else a is always the generation of the write
-  bool seal_first = true;        ///< N: else the record goes before the pieces
-  bool drop_last = true;         ///< else the former pieces go before the record is complete
+  bool seal_first = true;        ///< N: else the record goes before the slices
+  bool drop_last = true;         ///< else the former slices go before the record is complete
   /// A pending record at a target that is no home goes once all homes have something as new.
   bool overtaken = true;
   /// A commit gives its record by maps only under which its node owned the name all the time.
@@ -46,12 +46,12 @@ struct Shape {
 
   [[nodiscard]] int slices() const { return k + m; }
   [[nodiscard]] int whole() const { return k + m; }  ///< the index of the whole
-  [[nodiscard]] int pieces() const { return k + m + 1; }
+  [[nodiscard]] int indexes() const { return k + m + 1; }
   [[nodiscard]] int copies() const { return m + 1; }
 };
 
 enum class Kind : std::uint8_t { none, plain, coded, tombstone };
-using Homes = std::array<int, kPiecesMax>;
+using Homes = std::array<int, kSlicesMax>;
 inline Homes nowhere() {
   Homes out{};
   out.fill(kNobody);
@@ -76,7 +76,7 @@ struct Record {
 };
 
 /// Sealed.
-struct Piece {
+struct Slice {
   int set = 0;
   int index = 0;
   Gen a = 0;
@@ -95,9 +95,9 @@ struct Target {
   int lease_in_store = 0;
   std::size_t known = 0;  ///< of the states of the cluster
   Record record;
-  std::vector<Piece> pieces;
+  std::vector<Slice> slices;
   std::vector<Work> work;
-  bool drive_away = false;        ///< the second one, which has pieces only
+  bool drive_away = false;        ///< the second one, which has slices only
   std::uint64_t lossy_until = 0;  ///< the map that knows what it has lost; kUnknown: none yet
   int locked_by = 0;
   std::uint64_t moved = 0;
@@ -163,15 +163,15 @@ struct Op {
   bool sent = false;  ///< its record is on its way
   Gen g = 0;
   Record base;    ///< from which it makes one
-  Record former;  ///< what its pieces are dropped of
+  Record former;  ///< what its slices are dropped of
   Record made;
-  Homes to{};     ///< where pieces are to be sealed
+  Homes to{};     ///< where slices are to be sealed
   Homes token{};  ///< 0: one is there, and is raised
   Mask have = 0;
   std::uint64_t round = 0;
   std::vector<Group> groups;
   std::vector<Call> calls;
-  int set = 0;  ///< judge: of this piece
+  int set = 0;  ///< judge: of this slice
   int index = 0;
   int asker = 0;
   Gen a = 0;
@@ -198,15 +198,15 @@ class World {
 
   // By hand. Targets are numbers, in the HRW order of the name; what begins has a number too.
 
-  /// A write with these homes of its pieces; of a plain object or a tombstone there are none.
+  /// A write with these homes of its slices; of a plain object or a tombstone there are none.
   int put(int target, Kind kind, const Homes& homes);
   int patch(int target);
-  /// Pieces go where `to` says (kNobody: they stay); where they are already, they are made again if
+  /// Slices go where `to` says (kNobody: they stay); where they are already, they are made again if
   /// absent.
   int repair(int target, const Homes& to);
   /// A pending record there is to be settled.
   int settle(int target);
-  /// The owner is asked about each piece `index` that is there, whatever its set, and its answer
+  /// The owner is asked about each slice `index` that is there, whatever its set, and its answer
   /// comes.
   void ask(int home, int index);
   /// The owner is asked about one; what it begins then, 0: nothing.
@@ -234,8 +234,8 @@ class World {
   void hear();
   /// All that it had is gone.
   void wipe(int target) { lose(target, true); }
-  /// A piece is gone, by a fault.
-  void take_piece(int target, int index);
+  /// A slice is gone, by a fault.
+  void take_slice(int target, int index);
   /// A reader at `target`; what it is shown is compared with what others were.
   void read(int target);
   [[nodiscard]] const Record& record(int target) const {
@@ -277,15 +277,15 @@ class World {
   bool erase_when_all_have_it(int target);
   void forget_tombstone(int target);
 
-  // Pieces
-  [[nodiscard]] bool serves(const Target& target, const Piece& piece) const {
-    return piece.drive == 0 || !target.drive_away;
+  // Slices
+  [[nodiscard]] bool serves(const Target& target, const Slice& slice) const {
+    return slice.drive == 0 || !target.drive_away;
   }
-  [[nodiscard]] Piece* find(int target, int set, int index);
+  [[nodiscard]] Slice* find(int target, int set, int index);
   [[nodiscard]] bool here(int target, int set, int index);
   [[nodiscard]] int readable(const Record& record, Mask without, int drive_of, bool serving);
   [[nodiscard]] bool decodes(const Record& record, Mask without, int drive_of, bool serving);
-  void remove_pieces(int target, int set, int index, Gen up_to);
+  void remove_slices(int target, int set, int index, Gen up_to);
   void check_removed(int target, int set, int index);
   void check_live(const Record& record, int target, int set, int index, const char* where);
   void dedupe(int target);

@@ -17,7 +17,7 @@ constexpr int kTurnsMax = 300;
 
 // --- by lot ---
 
-/// Of each piece: it stays, is made again where it was, or goes elsewhere.
+/// Of each slice: it stays, is made again where it was, or goes elsewhere.
 void World::client_repair(int owner, Mask up) {
   const Record& is = at(owner).record;
   if (is.kind != Kind::coded) return;
@@ -25,7 +25,7 @@ void World::client_repair(int owner, Mask up) {
   Mask taken = 0;
   for (const int home : is.home)
     if (home != kNobody) taken |= bit(home);
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = is.home[at_index(i)];
     if (i == shape_.whole() && home == kNobody && !chance(10)) continue;
     const bool good = home != kNobody && at(home).up && find(home, is.set, i) != nullptr;
@@ -86,18 +86,18 @@ void World::client() {
   }
 }
 
-/// A target asks about one of its pieces, whatever its age.
+/// A target asks about one of its slices, whatever its age.
 void World::ask_some(int target) {
   const Target& self = at(target);
-  if (!self.up || self.pieces.empty()) return;
-  const Piece& piece = self.pieces[at_index(pick(static_cast<int>(self.pieces.size())))];
-  if (!serves(self, piece)) return;
+  if (!self.up || self.slices.empty()) return;
+  const Slice& slice = self.slices[at_index(pick(static_cast<int>(self.slices.size())))];
+  if (!serves(self, slice)) return;
   const int owner = first_of(map_of(target).owns);
   if (owner == kNobody) return;
   Message ask = message(What::ask, target, owner);
-  ask.set = piece.set;
-  ask.index = piece.index;
-  ask.a = piece.a;
+  ask.set = slice.set;
+  ask.index = slice.index;
+  ask.a = slice.a;
   send(ask);
 }
 
@@ -253,7 +253,7 @@ void World::repair_all(int owner) {
   for (const int home : is.home)
     if (home != kNobody) free &= ~bit(home);
   bool wanted = false;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     int home = is.home[at_index(i)];
     if (i == shape_.whole() && home == kNobody) continue;
     if (home != kNobody && find(home, is.set, i) != nullptr) continue;
@@ -267,11 +267,11 @@ void World::repair_all(int owner) {
 
 void World::ask_all(int owner) {
   for (int t = 0; t < shape_.targets; ++t)
-    for (const Piece& piece : std::vector<Piece>(at(t).pieces)) {
+    for (const Slice& slice : std::vector<Slice>(at(t).slices)) {
       Message ask = message(What::ask, t, owner);
-      ask.set = piece.set;
-      ask.index = piece.index;
-      ask.a = piece.a;
+      ask.set = slice.set;
+      ask.index = slice.index;
+      ask.a = slice.a;
       handle(ask, nullptr);
       finish_ops();
     }
@@ -302,7 +302,7 @@ void World::check_at_rest() {
   if (born < acknowledged_) return fail("at rest what was acknowledged is not there");
   if (born < shown_) return fail("at rest what was shown is not there");
   if (is.mark != kNobody) return fail("at rest the owner's record is pending");
-  if (!decodes(is, 0, -1, true)) return fail("at rest fewer than k pieces are there");
+  if (!decodes(is, 0, -1, true)) return fail("at rest fewer than k slices are there");
   const Mask homes = homes_in(map.owns, shape_.copies());
   for (int t = 0; t < shape_.targets; ++t) {
     const Record& other = at(t).record;
@@ -313,16 +313,16 @@ void World::check_at_rest() {
     } else if (other.there() && other.mark != kNobody) {
       return fail("at rest a record is pending");
     }
-    for (const Piece& piece : at(t).pieces)
-      if (!is.names(piece.set, piece.index, t)) return fail("at rest an unnamed piece is left");
+    for (const Slice& slice : at(t).slices)
+      if (!is.names(slice.set, slice.index, t)) return fail("at rest an unnamed slice is left");
   }
   if (is.kind != Kind::coded) return;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = is.home[at_index(i)];
     if (home == kNobody) {
       if (i != shape_.whole()) return fail("at rest a slice is missing");
     } else if (find(home, is.set, i) == nullptr) {
-      return fail("at rest a named piece is missing");
+      return fail("at rest a named slice is missing");
     }
   }
 }
@@ -348,12 +348,12 @@ int World::settle(int target) { return begin(Task::settle, target).id; }
 
 int World::begin_ask(int home, int index) {
   const int owner = first_of(map_of(home).owns);
-  for (const Piece& piece : std::vector<Piece>(at(home).pieces)) {
-    if (piece.index != index) continue;
+  for (const Slice& slice : std::vector<Slice>(at(home).slices)) {
+    if (slice.index != index) continue;
     Message ask = message(What::ask, home, owner);
-    ask.set = piece.set;
+    ask.set = slice.set;
     ask.index = index;
-    ask.a = piece.a;
+    ask.a = slice.a;
     handle(ask, nullptr);
     if (const int judge = running(Task::judge, owner); judge != 0) return judge;
   }
@@ -361,8 +361,8 @@ int World::begin_ask(int home, int index) {
 }
 
 void World::ask(int home, int index) {
-  for (const Piece& piece : std::vector<Piece>(at(home).pieces)) {
-    if (piece.index != index) continue;
+  for (const Slice& slice : std::vector<Slice>(at(home).slices)) {
+    if (slice.index != index) continue;
     run(begin_ask(home, index));
     const auto is_word = [&](const Message& each) {
       return each.what == What::drop && each.to == home && each.index == index;
@@ -423,8 +423,8 @@ void World::deliver(int target) {
   }
 }
 
-void World::take_piece(int target, int index) {
-  std::erase_if(at(target).pieces, [&](const Piece& piece) { return piece.index == index; });
+void World::take_slice(int target, int index) {
+  std::erase_if(at(target).slices, [&](const Slice& slice) { return slice.index == index; });
 }
 
 void World::crash(int target) {

@@ -106,7 +106,7 @@ void World::plan_put(Op& op) {
   op.made.set = ++sets_;
   const Homes wanted = op.to;
   op.to = nowhere();
-  for (int i = 0; i < shape_.pieces(); ++i)
+  for (int i = 0; i < shape_.indexes(); ++i)
     if (const int home = wanted[at_index(i)]; home != kNobody) write_at(op, i, home);
 }
 
@@ -117,7 +117,7 @@ void World::plan_repair(Op& op) {
   const Homes wanted = op.to;
   op.to = nowhere();
   op.made.set = is.set;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = is.home[at_index(i)];
     const int next = wanted[at_index(i)];
     if (next == kNobody || !at(next).up) continue;
@@ -267,7 +267,7 @@ void World::step_seal(Op& op) {
   op.phase = Phase::sealed;
   if (op.made.kind != Kind::coded) return;
   if (!rules_.seal_first && !op.sent) return;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = op.to[at_index(i)];
     if (home == kNobody) continue;
     const int token = op.token[at_index(i)];
@@ -292,7 +292,7 @@ void World::step_sealed(Op& op) {
   op.calls.clear();
   if (op.made.kind == Kind::coded && !rules_.seal_first) {
     if (op.sent) return end(op);
-    for (int i = 0; i < shape_.pieces(); ++i)
+    for (int i = 0; i < shape_.indexes(); ++i)
       if (op.to[at_index(i)] != kNobody) op.made.home[at_index(i)] = op.to[at_index(i)];
     changed = true;
   }
@@ -311,7 +311,7 @@ void World::step_sealed(Op& op) {
       whole_wanted ? whole && (wanted == 0 || slices >= shape_.k) : slices >= shape_.k + 1;
   if (enough) return;
   // No target was given a record that names them, nor will be.
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     if (op.to[at_index(i)] == kNobody) continue;
     Message drop = message(What::drop, op.at, op.to[at_index(i)]);
     drop.set = op.made.set;
@@ -369,7 +369,7 @@ void World::step_publish(Op& op) {
 void World::drop_former(Op& op) {
   const Record& was = op.former;
   if (was.kind != Kind::coded) return;
-  for (int i = 0; i < shape_.pieces(); ++i) {
+  for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = was.home[at_index(i)];
     if (home == kNobody || op.made.names(was.set, i, home)) continue;
     if (!rules_.drop_last && at_index(i) < op.to.size() && op.to[at_index(i)] == home) continue;

@@ -65,8 +65,8 @@ TEST_CASE("coded model: random schedules notice a missing rule", "[coded]") {
   SECTION("no bump") { rules.bump = false; }
   SECTION("a drop that does not compare a") { rules.compare_a = false; }
   SECTION("the generation of the write in place of a") { rules.raise_a = false; }
-  SECTION("the record before the pieces") { rules.seal_first = false; }
-  SECTION("former pieces dropped before the record is complete") { rules.drop_last = false; }
+  SECTION("the record before the slices") { rules.seal_first = false; }
+  SECTION("former slices dropped before the record is complete") { rules.drop_last = false; }
   SECTION("who is no home keeps its pending record") { rules.overtaken = false; }
   REQUIRE(notices(rules));
 }
@@ -164,7 +164,7 @@ TEST_CASE("coded model: 5, one record home has the new version", "[coded]") {
   CHECK(world.record(0).born == born);
 }
 
-/// 6: so it dies, too, and returns when the pieces of its version have been asked about.
+/// 6: so it dies, too, and returns when the slices of its version have been asked about.
 std::string sixth(const Rules& rules) {
   World world = large(rules);
   fill(world, on(0, 1, 2, 3));
@@ -179,7 +179,7 @@ std::string sixth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 6, the pieces of a version that only a dead home knows", "[coded]") {
+TEST_CASE("coded model: 6, the slices of a version that only a dead home knows", "[coded]") {
   CHECK(sixth({}) == "");
   Rules rules;
   rules.bump = false;
@@ -200,7 +200,7 @@ TEST_CASE("coded model: 7, the owner dies before it answers", "[coded]") {
   CHECK(world.record(0).born == born);
 }
 
-/// 8: R2 is complete. R3, which moves a piece, is at y; M, made from R2, at x.
+/// 8: R2 is complete. R3, which moves a slice, is at y; M, made from R2, at x.
 std::string eighth(const Rules& rules) {
   World world = large(rules);
   fill(world, on(0, 1, 2, 4));
@@ -278,7 +278,7 @@ TEST_CASE("coded model: 12 and 13, an owner pauses", "[coded]") {
   CHECK(world.record(0).born == born);
 }
 
-/// 14: a verdict is on its way while repair names the piece again.
+/// 14: a verdict is on its way while repair names the slice again.
 std::string fourteenth(const Rules& rules) {
   World world = small(rules);
   fill(world, on(0, 1, 2));
@@ -289,7 +289,7 @@ std::string fourteenth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 14, a piece that is named again", "[coded]") {
+TEST_CASE("coded model: 14, a slice that is named again", "[coded]") {
   CHECK(fourteenth({}) == "");
   Rules rules;
   SECTION("a drop that does not compare a") { rules.compare_a = false; }
@@ -318,7 +318,7 @@ TEST_CASE("coded model: 15, a repair that nobody finished", "[coded]") {
   CHECK(fifteenth(rules) != "");
 }
 
-TEST_CASE("coded model: 16 to 18, two owners rebuild a piece", "[coded]") {
+TEST_CASE("coded model: 16 to 18, two owners rebuild a slice", "[coded]") {
   World world = small();
   fill(world, on(0, 1, 2));
   SECTION("16: at two homes") {
@@ -339,7 +339,7 @@ TEST_CASE("coded model: 16 to 18, two owners rebuild a piece", "[coded]") {
     CHECK(world.record(1).names(1, 2, 3));
   }
   SECTION("18: in place, and moved meanwhile") {
-    world.take_piece(2, 2);
+    world.take_slice(2, 2);
     const int repair = world.repair(0, on(kNo, kNo, 2));
     world.run(repair, Phase::remake);
     world.delay_calls(repair);
@@ -373,7 +373,7 @@ TEST_CASE("coded model: 19, two overwrites at one owner", "[coded]") {
   expect_rest(world);
 }
 
-TEST_CASE("coded model: 21 to 23, a name changes while a piece is rebuilt", "[coded]") {
+TEST_CASE("coded model: 21 to 23, a name changes while a slice is rebuilt", "[coded]") {
   World world = small();
   fill(world, on(0, 1, 2));
   const int repair = world.repair(0, on(kNo, kNo, 3));

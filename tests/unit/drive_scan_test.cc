@@ -6,7 +6,7 @@
 
 #include "cli/drives/slice_files.h"
 #include "target/drive/drive_identity.h"
-#include "tests/unit/piece_fixture.h"
+#include "tests/unit/slice_fixture.h"
 
 namespace drive_scan_test {
 
@@ -36,7 +36,7 @@ void flip(const std::string& path, std::uint64_t offset) {
 Task<Status> put_coded(Fixture& f, const CutObject& object) {
   CO_TRY(auto file, co_await f.drive->create(0, true));
   Drive::Publication publication;
-  publication.attribute.bucket_id = kPieceBucket;
+  publication.attribute.bucket_id = kSliceBucket;
   publication.attribute.bucket.name = "b";
   publication.attribute.name = object.name;
   io::ObjectRecord& record = publication.attribute.record;
@@ -56,7 +56,7 @@ struct Scanned {
 };
 
 TEST_CASE("drive scan: a coded object is made of its slices, and of no older file",
-          "[cli][piece]") {
+          "[cli][slice]") {
   Fixture f;
   REQUIRE(write_identity(*f.files, {1, "c", "d1", "t1", f.directory.path(), {}}));
   REQUIRE(f.put("plain", "content"));
@@ -95,7 +95,7 @@ TEST_CASE("drive scan: a coded object is made of its slices, and of no older fil
   CHECK(bytes_of(file).error().code == Errc::corrupt);
 }
 
-TEST_CASE("drive scan: pieces without a record are told of when they are enough", "[cli][piece]") {
+TEST_CASE("drive scan: slices without a record are told of when they are enough", "[cli][slice]") {
   Fixture f;
   REQUIRE(write_identity(*f.files, {1, "c", "d1", "t1", f.directory.path(), {}}));
   const CutObject object;

@@ -1,4 +1,4 @@
-// Pieces in a drive's index, beside the records of objects.
+// Slices in a drive's index, beside the records of objects.
 
 #include "target/drive/index.h"
 
@@ -14,14 +14,14 @@ using namespace tarn::target;
 
 const BucketId kBucket{7};
 
-io::ObjectRecord piece_record(const PieceKey& key, std::uint64_t counter = 1) {
+io::ObjectRecord slice_record(const SliceKey& key, std::uint64_t counter = 1) {
   io::ObjectRecord record;
   record.kind = io::ObjectRecord::Kind::slice;
   record.generation = {1, 1, counter};
   record.version = 0;
   record.size = 100;
-  record.piece = io::Piece{key.set, 2, 1, key.index, 512, 200, {1, 1, 1}};
-  if (key.index == io::kWhole) record.piece->file_bytes = record.size;
+  record.slice = io::Slice{key.set, 2, 1, key.index, 512, 200, {1, 1, 1}};
+  if (key.index == io::kWhole) record.slice->file_bytes = record.size;
   return record;
 }
 
@@ -30,15 +30,15 @@ struct OneIndex {
   IndexMemory memory{8U << 20U, 8U << 20U};
   std::unique_ptr<Index> index = Index::open(directory.path(), "d", memory).value();
 
-  void put(const PieceKey& key, std::uint64_t counter = 1) {
+  void put(const SliceKey& key, std::uint64_t counter = 1) {
     IndexBatch batch;
-    batch.put_piece(key, piece_record(key, counter));
+    batch.put_slice(key, slice_record(key, counter));
     REQUIRE(index->commit(std::move(batch)));
   }
-  std::vector<PieceKey> listed(BucketId bucket, const std::optional<PieceKey>& after = std::nullopt,
+  std::vector<SliceKey> listed(BucketId bucket, const std::optional<SliceKey>& after = std::nullopt,
                                std::size_t limit = 100) {
-    std::vector<PieceKey> out;
-    REQUIRE(index->list_pieces(bucket, after, [&](const PieceKey& key, const io::ObjectRecord&) {
+    std::vector<SliceKey> out;
+    REQUIRE(index->list_slices(bucket, after, [&](const SliceKey& key, const io::ObjectRecord&) {
       out.push_back(key);
       return out.size() < limit;
     }));
@@ -46,28 +46,28 @@ struct OneIndex {
   }
 };
 
-TEST_CASE("index: pieces are found by bucket, name, set and index", "[target][index]") {
+TEST_CASE("index: slices are found by bucket, name, set and index", "[target][index]") {
   OneIndex f;
-  const PieceKey key{kBucket, "a/b", 0x0102030405060708, 2};
-  CHECK_FALSE(f.index->find_piece(key)->has_value());
+  const SliceKey key{kBucket, "a/b", 0x0102030405060708, 2};
+  CHECK_FALSE(f.index->find_slice(key)->has_value());
   f.put(key, 3);
-  CHECK(f.index->find_piece(key).value() == piece_record(key, 3));
+  CHECK(f.index->find_slice(key).value() == slice_record(key, 3));
   f.put(key, 4);
-  CHECK(f.index->find_piece(key).value()->generation.counter == 4);
-  for (const PieceKey& other : std::vector<PieceKey>{{BucketId(8), "a/b", key.set, 2},
+  CHECK(f.index->find_slice(key).value()->generation.counter == 4);
+  for (const SliceKey& other : std::vector<SliceKey>{{BucketId(8), "a/b", key.set, 2},
                                                      {kBucket, "a/c", key.set, 2},
                                                      {kBucket, "a/b", key.set + 1, 2},
                                                      {kBucket, "a/b", key.set, 1}})
-    CHECK_FALSE(f.index->find_piece(other)->has_value());
+    CHECK_FALSE(f.index->find_slice(other)->has_value());
   IndexBatch batch;
-  batch.erase_piece(key);
+  batch.erase_slice(key);
   REQUIRE(f.index->commit(std::move(batch)));
-  CHECK_FALSE(f.index->find_piece(key)->has_value());
+  CHECK_FALSE(f.index->find_slice(key)->has_value());
 }
 
-TEST_CASE("index: names that begin alike keep their pieces apart", "[target][index]") {
+TEST_CASE("index: names that begin alike keep their slices apart", "[target][index]") {
   OneIndex f;
-  std::vector<PieceKey> all;
+  std::vector<SliceKey> all;
   // In the order of names: the end of one is below whatever another goes on with.
   for (const std::string name : {"a", "a\x01", "a/", "aa", "b"})
     for (const std::uint64_t set : {std::uint64_t{0}, std::uint64_t{5}, ~std::uint64_t{0}})
@@ -79,24 +79,24 @@ TEST_CASE("index: names that begin alike keep their pieces apart", "[target][ind
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto rest = f.listed(kBucket, all[i]);
     CHECK(rest ==
-          std::vector<PieceKey>(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()));
+          std::vector<SliceKey>(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()));
   }
   CHECK(f.listed(kBucket, std::nullopt, 4).size() == 4);
-  const auto found = f.index->pieces_of(kBucket, "a", 5).value();
+  const auto found = f.index->slices_of(kBucket, "a", 5).value();
   REQUIRE(found.size() == 3);
   for (const auto& [key, record] : found) {
     CHECK(key.name == "a");
     CHECK(key.set == 5);
-    CHECK(record.piece->index == key.index);
+    CHECK(record.slice->index == key.index);
   }
-  CHECK(f.index->pieces_of(kBucket, "a", 6).value().empty());
-  CHECK(f.index->pieces_of(kBucket, "", 5).value().empty());
+  CHECK(f.index->slices_of(kBucket, "a", 6).value().empty());
+  CHECK(f.index->slices_of(kBucket, "", 5).value().empty());
 }
 
-TEST_CASE("index: objects and pieces do not mix, and a bucket goes with both", "[target][index]") {
+TEST_CASE("index: objects and slices do not mix, and a bucket goes with both", "[target][index]") {
   OneIndex f;
-  const PieceKey key{kBucket, "x", 1, 0};
-  const PieceKey other{BucketId(8), "x", 1, 0};
+  const SliceKey key{kBucket, "x", 1, 0};
+  const SliceKey other{BucketId(8), "x", 1, 0};
   f.put(key);
   f.put(other);
   io::ObjectRecord object;
@@ -110,32 +110,32 @@ TEST_CASE("index: objects and pieces do not mix, and a bucket goes with both", "
     CHECK(record == object);
   }));
   CHECK(objects == 1);
-  int pieces = 0;
-  REQUIRE(f.index->scan_pieces([&](const PieceKey&, const io::ObjectRecord&) {
-    ++pieces;
+  int slices = 0;
+  REQUIRE(f.index->scan_slices([&](const SliceKey&, const io::ObjectRecord&) {
+    ++slices;
     return true;
   }));
-  CHECK(pieces == 2);
+  CHECK(slices == 2);
   REQUIRE(f.index->erase_bucket(kBucket));
   CHECK_FALSE(f.index->find(kBucket, "x")->has_value());
-  CHECK_FALSE(f.index->find_piece(key)->has_value());
-  CHECK(f.index->find_piece(other)->has_value());
+  CHECK_FALSE(f.index->find_slice(key)->has_value());
+  CHECK(f.index->find_slice(other)->has_value());
 }
 
 TEST_CASE("index: a record under a key of the other kind is corrupt", "[target][index]") {
   OneIndex f;
-  const PieceKey key{kBucket, "x", 1, 0};
+  const SliceKey key{kBucket, "x", 1, 0};
   IndexBatch batch;
-  batch.put_record(kBucket, "x", piece_record(key));
-  batch.put_piece(key, io::ObjectRecord{});
-  batch.put_piece({kBucket, "y", 1, 1}, piece_record(key));
+  batch.put_record(kBucket, "x", slice_record(key));
+  batch.put_slice(key, io::ObjectRecord{});
+  batch.put_slice({kBucket, "y", 1, 1}, slice_record(key));
   REQUIRE(f.index->commit(std::move(batch)));
   CHECK(f.index->find(kBucket, "x").error().code == Errc::corrupt);
-  CHECK(f.index->find_piece(key).error().code == Errc::corrupt);
-  CHECK(f.index->find_piece({kBucket, "y", 1, 1}).error().code == Errc::corrupt);
+  CHECK(f.index->find_slice(key).error().code == Errc::corrupt);
+  CHECK(f.index->find_slice({kBucket, "y", 1, 1}).error().code == Errc::corrupt);
   CHECK_FALSE(f.index->list(kBucket, "", "", [](auto, const auto&) { return Index::Step{}; }));
   CHECK_FALSE(f.index->scan([](auto, auto, const auto&) {}));
-  CHECK_FALSE(f.index->scan_pieces([](const auto&, const auto&) { return true; }));
+  CHECK_FALSE(f.index->scan_slices([](const auto&, const auto&) { return true; }));
 }
 
 }  // namespace index_test

@@ -41,13 +41,13 @@ io::ObjectAttribute coded_sample() {
   return attribute;
 }
 
-io::ObjectAttribute piece_sample() {
+io::ObjectAttribute slice_sample() {
   auto attribute = sample();
   io::ObjectRecord& record = attribute.record;
   record.kind = io::ObjectRecord::Kind::slice;
   record.version = 0;
   record.custom.clear();
-  record.piece = io::Piece{0x1122334455667788, 2, 1, 2, 65536, 2'501'300'000, {3, 1000, 16}};
+  record.slice = io::Slice{0x1122334455667788, 2, 1, 2, 65536, 2'501'300'000, {3, 1000, 16}};
   return attribute;
 }
 
@@ -82,7 +82,7 @@ std::string coded_with(std::uint8_t kind, const std::vector<std::string>& ids,
 }
 
 TEST_CASE("attribute: what is written is read back", "[io][attribute]") {
-  for (const auto& attribute : {sample(), coded_sample(), piece_sample()}) {
+  for (const auto& attribute : {sample(), coded_sample(), slice_sample()}) {
     const auto back = io::decode_attribute(io::encode(attribute));
     REQUIRE(back.has_value());
     CHECK(*back == attribute);
@@ -99,20 +99,20 @@ TEST_CASE("attribute: the bytes on disk do not change", "[io][attribute][golden]
         "652f6a7065671c0c49b4");
 }
 
-TEST_CASE("attribute: the bytes of coded objects and pieces on disk do not change",
+TEST_CASE("attribute: the bytes of coded objects and slices on disk do not change",
           "[io][attribute][golden]") {
   CHECK(hex(io::encode(coded_sample())) ==
         "0107000000000000000361697300000670686f746f730b6469722f6361742e6a7067020103e807112aeeffc0"
         "00eeffc00080e497d01268691eb23467ab450200002a36fe9c9717010c436f6e74656e742d547970650a696d"
         "6167652f6a706567020201808004887766554433221103e80710020274320274310100020139f7daf9");
-  CHECK(hex(io::encode(piece_sample())) ==
+  CHECK(hex(io::encode(slice_sample())) ==
         "0107000000000000000361697300000670686f746f730b6469722f6361742e6a7067020303e807112aeeffc0"
         "00eeffc00080e497d01268691eb23467ab450000002a36fe9c9717008877665544332211020102808004a09e"
         "dba80903e80710d216ef04");
 }
 
 TEST_CASE("attribute: every flipped bit is noticed", "[io][attribute]") {
-  for (const auto& attribute : {sample(), coded_sample(), piece_sample()}) {
+  for (const auto& attribute : {sample(), coded_sample(), slice_sample()}) {
     const std::string good = io::encode(attribute);
     for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
       std::string bad = good;
@@ -124,7 +124,7 @@ TEST_CASE("attribute: every flipped bit is noticed", "[io][attribute]") {
 }
 
 TEST_CASE("attribute: every truncation is noticed", "[io][attribute]") {
-  for (const auto& attribute : {sample(), coded_sample(), piece_sample()}) {
+  for (const auto& attribute : {sample(), coded_sample(), slice_sample()}) {
     const std::string good = io::encode(attribute);
     for (std::size_t size = 0; size < good.size(); ++size)
       REQUIRE_FALSE(io::decode_attribute(std::string_view(good).substr(0, size)).has_value());
@@ -159,7 +159,7 @@ TEST_CASE("attribute: the largest coding fits beside ordinary names", "[io][attr
   CHECK(io::decode_attribute(bytes).value() == attribute);
 }
 
-TEST_CASE("attribute: what is no coding or no piece is refused", "[io][attribute]") {
+TEST_CASE("attribute: what is no coding or no slice is refused", "[io][attribute]") {
   using Change = std::function<void(io::Coding&)>;
   for (const Change& change : std::vector<Change>{
            [](io::Coding& c) { c.layout = io::Coding::Layout(0); },
@@ -182,26 +182,26 @@ TEST_CASE("attribute: what is no coding or no piece is refused", "[io][attribute
     CHECK_FALSE(io::check(*record.coding));
     CHECK_FALSE(is_taken(record));
   }
-  using PieceChange = std::function<void(io::ObjectRecord&)>;
-  for (const PieceChange& change : std::vector<PieceChange>{
-           [](io::ObjectRecord& r) { r.piece->k = 0; },
-           [](io::ObjectRecord& r) { r.piece->m = 0; },
-           [](io::ObjectRecord& r) { r.piece->k = 32; },
-           [](io::ObjectRecord& r) { r.piece->index = 3; },
-           [](io::ObjectRecord& r) { r.piece->index = 254; },
-           [](io::ObjectRecord& r) { r.piece->block_bytes = 1000; },
-           [](io::ObjectRecord& r) { r.piece->index = io::kWhole; },  // not as large as the object
+  using SliceChange = std::function<void(io::ObjectRecord&)>;
+  for (const SliceChange& change : std::vector<SliceChange>{
+           [](io::ObjectRecord& r) { r.slice->k = 0; },
+           [](io::ObjectRecord& r) { r.slice->m = 0; },
+           [](io::ObjectRecord& r) { r.slice->k = 32; },
+           [](io::ObjectRecord& r) { r.slice->index = 3; },
+           [](io::ObjectRecord& r) { r.slice->index = 254; },
+           [](io::ObjectRecord& r) { r.slice->block_bytes = 1000; },
+           [](io::ObjectRecord& r) { r.slice->index = io::kWhole; },  // not as large as the object
            [](io::ObjectRecord& r) { r.version = 1; },
            [](io::ObjectRecord& r) { r.custom.emplace_back("a", "b"); },
-           [](io::ObjectRecord& r) { r.piece.reset(); },
+           [](io::ObjectRecord& r) { r.slice.reset(); },
        }) {
-    auto record = piece_sample().record;
+    auto record = slice_sample().record;
     change(record);
     CHECK_FALSE(is_taken(record));
   }
-  auto whole = piece_sample().record;
-  whole.piece->index = io::kWhole;
-  whole.piece->file_bytes = whole.size;
+  auto whole = slice_sample().record;
+  whole.slice->index = io::kWhole;
+  whole.slice->file_bytes = whole.size;
   CHECK(is_taken(whole));
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("attribute: only what is coded has a file of another size, and another
           "[io][attribute]") {
   CHECK(sample().record.file_bytes() == 5'000'000'000);
   CHECK(coded_sample().record.file_bytes() == 0);
-  CHECK(piece_sample().record.file_bytes() == 2'501'300'000);
+  CHECK(slice_sample().record.file_bytes() == 2'501'300'000);
   CHECK(coded_sample().record.etag() == sample().record.etag());
   CHECK(io::encode(sample().record)[0] == 1);
   CHECK(io::encode(coded_sample().record)[0] == 2);

@@ -7,9 +7,9 @@
 
 #include "common/api/copy_counts.h"
 #include "common/api/slice_counts.h"
-#include "target/coded/piece_judge.h"
-#include "target/coded/piece_seen.h"
-#include "target/node/bad_pieces.h"
+#include "target/coded/slice_judge.h"
+#include "target/coded/slice_seen.h"
+#include "target/node/bad_slices.h"
 #include "target/node/drives_away.h"
 #include "target/repair/coded_repair.h"
 
@@ -32,9 +32,9 @@ cluster::NodeSet targets(int count) {
 struct Object {
   cluster::NodeSet standing = targets(5);
   io::Coding coding;
-  std::vector<PieceState> states{3, PieceState::good};
+  std::vector<SliceState> states{3, SliceState::good};
   std::set<std::string> down;
-  PieceState whole = PieceState::missing;
+  SliceState whole = SliceState::missing;
   std::string self = "t0";
 
   Object() {
@@ -64,12 +64,12 @@ TEST_CASE("repair plan: what is written counts before the next part is begun", "
   CHECK(parts[1].moves.front().index == 2);
   CHECK(parts[2].moves.front().index == 3);
   CHECK(parts[3].whole == "t4");
-  std::size_t pieces = 0;
+  std::size_t slices = 0;
   for (const Repair& part : parts) {
     CHECK(part.good == 4);  // so that anew slices are made out of slices
-    pieces += part.pieces();
+    slices += part.slices();
   }
-  CHECK(pieces == repair.pieces());
+  CHECK(slices == repair.slices());
   // The drop of a full copy comes after all others, or alone.
   repair.whole.clear();
   repair.drop_whole = true;
@@ -82,7 +82,7 @@ TEST_CASE("repair plan: what is written counts before the next part is begun", "
   parts = parts_of(repair);
   REQUIRE(parts.size() == 1);
   CHECK(parts[0].drop_whole);
-  CHECK(parts[0].pieces() == 0);
+  CHECK(parts[0].slices() == 0);
 }
 
 TEST_CASE("repair plan: an object that is whole needs nothing", "[target][repair]") {
@@ -95,7 +95,7 @@ TEST_CASE("repair plan: an object that is whole needs nothing", "[target][repair
 TEST_CASE("repair plan: what is gone from a target that is there is made again in place",
           "[target][repair]") {
   Object object;
-  object.states[1] = PieceState::missing;
+  object.states[1] = SliceState::missing;
   const Repair repair = object.plan();
   REQUIRE(repair.anew.size() == 1);
   CHECK(repair.moves.empty());
@@ -113,25 +113,25 @@ TEST_CASE("repair plan: what a target that is out had is made again at another o
     const std::string id = "t" + std::to_string(i);
     if (id != gone) object.standing.add(id, 1000003U * static_cast<std::uint64_t>(i + 1), 1.0, 2);
   }
-  object.states[0] = PieceState::missing;
+  object.states[0] = SliceState::missing;
   const Repair repair = object.plan();
   REQUIRE(repair.anew.size() == 1);
   CHECK_FALSE(object.is_home(repair.anew[0].home));
   CHECK(object.standing.contains(repair.anew[0].home));
   // The same target, that leaves and can be read: its slice is copied.
-  object.states[0] = PieceState::good;
+  object.states[0] = SliceState::good;
   CHECK(object.plan().anew.empty());
   REQUIRE(object.plan().moves.size() == 1);
   CHECK(object.plan().moves[0].index == 0);
   // Neither while it is away and may be back.
-  object.states[0] = PieceState::waiting;
+  object.states[0] = SliceState::waiting;
   CHECK(object.plan().empty());
   CHECK(object.plan().waiting == 1);
 }
 
 TEST_CASE("repair plan: with fewer than k slices nothing is done", "[target][repair]") {
   Object object;
-  object.states = {PieceState::missing, PieceState::waiting, PieceState::good};
+  object.states = {SliceState::missing, SliceState::waiting, SliceState::good};
   const Repair repair = object.plan();
   CHECK(repair.empty());
   CHECK(repair.good == 1);
@@ -140,13 +140,13 @@ TEST_CASE("repair plan: with fewer than k slices nothing is done", "[target][rep
 
 TEST_CASE("repair plan: it is known why a slice cannot be made", "[target][repair]") {
   Object object;
-  object.states = {PieceState::missing, PieceState::waiting, PieceState::good};
+  object.states = {SliceState::missing, SliceState::waiting, SliceState::good};
   CHECK_FALSE(object.plan().lost);  // the one that waits would make them enough
-  object.states[1] = PieceState::missing;
+  object.states[1] = SliceState::missing;
   CHECK(object.plan().lost);
-  object.whole = PieceState::waiting;
+  object.whole = SliceState::waiting;
   CHECK_FALSE(object.plan().lost);
-  object.states[1] = PieceState::good;
+  object.states[1] = SliceState::good;
   CHECK(object.plan().unplaced == 0);
   object.down = {"t0", "t1", "t2", "t3", "t4"};
   CHECK(object.plan().empty());
@@ -159,7 +159,7 @@ TEST_CASE("repair plan: reasons name the targets that are waited for", "[target]
   record.coding.emplace();
   record.coding->homes = {"t1", "t2", "t3", "t3"};
   CodedObject object{{}, record};
-  object.states = {PieceState::waiting, PieceState::waiting, PieceState::good, PieceState::waiting};
+  object.states = {SliceState::waiting, SliceState::waiting, SliceState::good, SliceState::waiting};
   object.unheard = {"t1"};
   Repair repair;
   repair.waiting = 3;
@@ -181,20 +181,20 @@ TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][re
   object.coding.layout = io::Coding::Layout::whole;
   object.coding.homes = {id(1), id(2), id(3)};
   object.coding.whole = object.self = id(0);
-  object.whole = PieceState::good;
+  object.whole = SliceState::good;
   CHECK(object.plan().empty());
   CHECK(object.plan().missing == 0);
   SECTION("gone from where it belongs") {
-    object.whole = PieceState::missing;
+    object.whole = SliceState::missing;
     CHECK(object.plan().whole == id(0));
     CHECK(object.plan().missing == 1);
-    CHECK(object.plan().pieces() == 1);
-    object.whole = PieceState::waiting;
+    CHECK(object.plan().slices() == 1);
+    object.whole = SliceState::waiting;
     CHECK(object.plan().empty());
     CHECK(object.plan().waiting == 1);
   }
   SECTION("still with the owner of before, good or not") {
-    for (const auto state : {PieceState::good, PieceState::waiting, PieceState::missing}) {
+    for (const auto state : {SliceState::good, SliceState::waiting, SliceState::missing}) {
       object.coding.whole = "somebody";
       object.whole = state;
       CHECK(object.plan().whole == id(0));
@@ -202,37 +202,37 @@ TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][re
   }
   SECTION("who owns the name for as long as the owner is down does not make it") {
     object.self = id(1);
-    object.whole = PieceState::waiting;
+    object.whole = SliceState::waiting;
     CHECK(object.plan().empty());
   }
   SECTION("striped objects have none") {
     object.coding.layout = io::Coding::Layout::striped;
     object.coding.homes = {id(0), id(1), id(2)};
     object.coding.whole = "";
-    object.whole = PieceState::missing;
+    object.whole = SliceState::missing;
     CHECK(object.plan().empty());
   }
   SECTION("one that was acknowledged before the slices goes when they are there") {
     object.coding.layout = io::Coding::Layout::striped;
     object.coding.homes = {"", "", ""};
-    object.states = {3, PieceState::missing};
+    object.states = {3, SliceState::missing};
     CHECK(object.plan().anew.size() == 3);
     CHECK(object.plan().drop_whole);
     object.down = {id(0), id(1), id(2), id(3), "t0", "t1", "t2", "t3", "t4"};
     CHECK_FALSE(object.plan().drop_whole);
     object.down.clear();
     object.coding.homes = {id(0), id(1), id(2)};
-    object.states = {3, PieceState::good};
+    object.states = {3, SliceState::good};
     CHECK(object.plan().drop_whole);
     CHECK_FALSE(object.plan().empty());
-    CHECK(object.plan().pieces() == 0);
+    CHECK(object.plan().slices() == 0);
   }
   SECTION("with fewer than k slices it is what they are made of") {
-    object.states = {PieceState::missing, PieceState::missing, PieceState::good};
+    object.states = {SliceState::missing, SliceState::missing, SliceState::good};
     CHECK(object.plan().anew.size() == 2);
-    object.whole = PieceState::missing;
+    object.whole = SliceState::missing;
     CHECK(object.plan().empty());
-    object.whole = PieceState::good;
+    object.whole = SliceState::good;
     object.coding.whole = "another target";
     CHECK(object.plan().anew.size() == 2);
     CHECK(object.plan().whole == id(0));
@@ -241,7 +241,7 @@ TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][re
 
 TEST_CASE("repair plan: nobody that is down takes a slice", "[target][repair]") {
   Object object;
-  object.states[2] = PieceState::missing;
+  object.states[2] = SliceState::missing;
   object.down = {object.coding.homes[2]};
   for (const auto& goal : object.plan().anew) CHECK_FALSE(object.down.contains(goal.home));
 }
@@ -250,62 +250,62 @@ TEST_CASE("repair plan: what is left is counted with the whole, and without what
           "[target][repair]") {
   Object object;
   CHECK(object.plan().left == 1);
-  object.states[0] = PieceState::waiting;
+  object.states[0] = SliceState::waiting;
   CHECK(object.plan().left == 0);
-  object.whole = PieceState::good;
+  object.whole = SliceState::good;
   CHECK(object.plan().left == 1);
-  object.states = {3, PieceState::missing};
+  object.states = {3, SliceState::missing};
   CHECK(object.plan().left == 0);
-  object.states = {3, PieceState::good};
+  object.states = {3, SliceState::good};
   CHECK(object.plan().left == 2);
 }
 
-TEST_CASE("piece judge: a whole is the object, as k slices are, and what waits may be",
+TEST_CASE("slice judge: a whole is the object, as k slices are, and what waits may be",
           "[target][repair]") {
   LeftOfSet left;
   CHECK_FALSE(left.may_be_the_object(2));
-  left.add(0, PieceState::good);
-  left.add(0, PieceState::good);  // at another target
-  left.add(1, PieceState::missing);
-  left.add(io::kWhole, PieceState::missing);
+  left.add(0, SliceState::good);
+  left.add(0, SliceState::good);  // at another target
+  left.add(1, SliceState::missing);
+  left.add(io::kWhole, SliceState::missing);
   CHECK_FALSE(left.may_be_the_object(2));
-  SECTION("another slice") { left.add(4, PieceState::good); }
-  SECTION("a slice that may be back") { left.add(4, PieceState::waiting); }
-  SECTION("the whole") { left.add(io::kWhole, PieceState::good); }
-  SECTION("a whole that may be back") { left.add(io::kWhole, PieceState::waiting); }
+  SECTION("another slice") { left.add(4, SliceState::good); }
+  SECTION("a slice that may be back") { left.add(4, SliceState::waiting); }
+  SECTION("the whole") { left.add(io::kWhole, SliceState::good); }
+  SECTION("a whole that may be back") { left.add(io::kWhole, SliceState::waiting); }
   CHECK(left.may_be_the_object(2));
 }
 
-TEST_CASE("piece lists: questions and answers arrive as they were meant", "[target][piece]") {
-  const PieceKey key{BucketId(7), std::string("a\xff/b"), 0xfedcba9876543210, 5};
-  const std::vector<PieceKey> keys{key};
-  CHECK(piece_keys_of(to_body(std::span(keys))).value() == keys);
-  const std::vector<PieceState> states{PieceState::good, PieceState::waiting, PieceState::missing};
-  CHECK(piece_states_of(to_body(std::span(states))).value() == states);
-  const std::vector<PieceSeen> seen{
-      {PieceState::good, ~0ULL}, {PieceState::waiting}, {PieceState::missing}};
+TEST_CASE("slice lists: questions and answers arrive as they were meant", "[target][slice]") {
+  const SliceKey key{BucketId(7), std::string("a\xff/b"), 0xfedcba9876543210, 5};
+  const std::vector<SliceKey> keys{key};
+  CHECK(slice_keys_of(to_body(std::span(keys))).value() == keys);
+  const std::vector<SliceState> states{SliceState::good, SliceState::waiting, SliceState::missing};
+  CHECK(slice_states_of(to_body(std::span(states))).value() == states);
+  const std::vector<SliceSeen> seen{
+      {SliceState::good, ~0ULL}, {SliceState::waiting}, {SliceState::missing}};
   const std::string body = to_body(std::span(seen));
-  CHECK(pieces_seen_in(body).value() == seen);
+  CHECK(slices_seen_in(body).value() == seen);
   for (std::size_t cut = 0; cut < body.size(); ++cut)
-    CHECK_FALSE(pieces_seen_in(std::string_view(body).substr(0, cut)));
-  const std::vector<HeldPiece> held{{key, {3, 2, 1}}};
-  const auto got = held_pieces_of(to_body(std::span(held))).value();
+    CHECK_FALSE(slices_seen_in(std::string_view(body).substr(0, cut)));
+  const std::vector<HeldSlice> held{{key, {3, 2, 1}}};
+  const auto got = held_slices_of(to_body(std::span(held))).value();
   REQUIRE(got.size() == 1);
   CHECK(got[0].key == key);
   CHECK(got[0].generation == Generation{3, 2, 1});
-  const std::vector<PieceVerdict> verdicts{{PieceVerdict::Kind::keep},
-                                           {PieceVerdict::Kind::wait},
-                                           {PieceVerdict::Kind::drop, {4, 5, 6}}};
-  const auto said = piece_verdicts_of(to_body(std::span(verdicts))).value();
+  const std::vector<SliceVerdict> verdicts{{SliceVerdict::Kind::keep},
+                                           {SliceVerdict::Kind::wait},
+                                           {SliceVerdict::Kind::drop, {4, 5, 6}}};
+  const auto said = slice_verdicts_of(to_body(std::span(verdicts))).value();
   REQUIRE(said.size() == 3);
-  CHECK(said[0].kind == PieceVerdict::Kind::keep);
-  CHECK(said[1].kind == PieceVerdict::Kind::wait);
-  CHECK(said[2].kind == PieceVerdict::Kind::drop);
+  CHECK(said[0].kind == SliceVerdict::Kind::keep);
+  CHECK(said[1].kind == SliceVerdict::Kind::wait);
+  CHECK(said[2].kind == SliceVerdict::Kind::drop);
   CHECK(said[2].up_to == Generation{4, 5, 6});
   for (const char* bad : {"", "x", "\x93\x01\x02\x03"})
-    CHECK(piece_keys_of(bad).error().code == Errc::invalid_argument);
-  const std::vector<PieceKey> many(kPiecesAtOnce + 1, key);
-  CHECK(piece_keys_of(to_body(std::span(many))).error().code == Errc::invalid_argument);
+    CHECK(slice_keys_of(bad).error().code == Errc::invalid_argument);
+  const std::vector<SliceKey> many(kSlicesAtOnce + 1, key);
+  CHECK(slice_keys_of(to_body(std::span(many))).error().code == Errc::invalid_argument);
 }
 
 TEST_CASE("drives away: one is expected back for a while", "[target][repair]") {
@@ -325,10 +325,10 @@ TEST_CASE("drives away: one is expected back for a while", "[target][repair]") {
   CHECK(away.any_expected(BootTime(94s)));
 }
 
-TEST_CASE("bad pieces: an owner is told now and then until another one is there",
+TEST_CASE("bad slices: an owner is told now and then until another one is there",
           "[target][repair]") {
-  BadPieces bad;
-  const PieceKey key{BucketId(1), "a", 2, 3};
+  BadSlices bad;
+  const SliceKey key{BucketId(1), "a", 2, 3};
   CHECK_FALSE(bad.contains(key));
   bad.add(key);
   bad.add(key);

@@ -27,7 +27,7 @@ Repair repair(std::size_t left, std::size_t anew) {
   return out;
 }
 
-TEST_CASE("repair queue: who bears the fewest losses is first, however many pieces are missing",
+TEST_CASE("repair queue: who bears the fewest losses is first, however many slices are missing",
           "[target][repair]") {
   RepairQueue queue(10);
   queue.add(danger_of(repair(1, 3)), entry("8+4 without 3"));

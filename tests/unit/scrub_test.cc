@@ -16,7 +16,7 @@ constexpr std::int64_t kStart = 1'700'000'000 * kSecond;
 ScrubFinding finding(std::uint64_t file, std::string name = "a") {
   ScrubFinding out;
   out.key = {BucketId{3}, std::move(name), 77, 2};
-  out.piece = true;
+  out.slice = true;
   out.file = {1, file};
   out.found_ns = kStart;
   out.error = "other bytes";
@@ -26,7 +26,7 @@ ScrubFinding finding(std::uint64_t file, std::string name = "a") {
 TEST_CASE("scrub: what a drive keeps comes back as it was, names of any bytes too") {
   ScrubState state;
   state.begin("job", 1000, kStart);
-  state.passed({.bucket = 3, .pieces = true, .name = "\xff\x01 name", .set = ~0ULL, .index = 255},
+  state.passed({.bucket = 3, .slices = true, .name = "\xff\x01 name", .set = ~0ULL, .index = 255},
                500);
   state.add(finding(9, "\xfe"));
   const std::string text = encode(state);
@@ -43,7 +43,7 @@ TEST_CASE("scrub: a pass that has ended verifies what was there when it began") 
   state.begin("", 5000, kStart);
   CHECK(state.runs());
   CHECK(state.verified_ns == 0);
-  state.passed({.bucket = 1, .pieces = false, .name = "a", .set = 0, .index = 0}, 700);
+  state.passed({.bucket = 1, .slices = false, .name = "a", .set = 0, .index = 0}, 700);
   CHECK(state.cost == 700 + ScrubState::kFileCost);
   state.add(finding(4));
   state.end(kStart + 100 * kSecond);

@@ -245,7 +245,7 @@ TEST_CASE("zones: slices of 4+2 lie two in each of three zones", "[zones]") {
     needs.after_owner = true;
     auto places = zones_ids_of(plan_slices(larger, needs));
     CHECK(std::count(places.begin(), places.end(), larger.owner(zones_digest_of(i))) == 0);
-    // Seven pieces, the whole among them: three in one of the zones.
+    // Seven slices, the whole among them: three in one of the zones.
     places.push_back(larger.owner(zones_digest_of(i)));
     int most = 0;
     for (const auto& [zone, count] : in_zones(larger, places)) most = std::max(most, count);

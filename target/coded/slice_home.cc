@@ -1,0 +1,238 @@
+#include "target/coded/slice_home.h"
+
+#include <algorithm>
+#include <set>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/event.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/coded/holder_calls.h"
+#include "target/node/bad_slices.h"
+#include "target/node/unless_hung.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::chrono::seconds kSliceHomeLookEvery{5};
+constexpr std::size_t kDropsSideBySide = 4;
+/// A slice waits so long for room, and its writer with it.
+constexpr std::chrono::seconds kSliceRoomPatience{3};
+
+std::set<std::string> drives_away(const ObjectStore& store) {
+  std::set<std::string> out;
+  for (const auto& [path, why] : store.missing()) out.insert(path);
+  for (const auto& drive : store.drives())
+    if (!drive->in_service()) out.insert(drive->path());
+  return out;
+}
+
+/// Of a slice that is not here: with a drive that is away, also since just now, it may come back.
+SliceSeen absent_here(TargetNode& node) {
+  const BootTime now = node.clock.boot_time();
+  node.drives_away.learn(drives_away(node.store), now);
+  return {node.drives_away.any_expected(now) ? SliceState::waiting : SliceState::missing};
+}
+
+/// Another number when a drive was opened of which files were gone, or unreadable: owners look what
+/// is missing of their objects. 0: there is none.
+std::uint64_t lost_at_opening(const ObjectStore& store) {
+  std::uint64_t out = 0;
+  for (const auto& drive : store.drives()) {
+    const RecoveryReport& report = drive->recovery();
+    if (report.lost_records + report.torn_files + report.unreadable_files > 0)
+      out ^= cluster::placement_digest(drive->id());
+  }
+  return out;
+}
+
+Result<cluster::BucketRecord> bucket_of(const TargetNode& node, BucketId id) {
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(id);
+  if (bucket != nullptr) return *bucket;
+  return fail(Errc::bucket_not_found, "bucket {} does not exist (any more)", raw(id));
+}
+
+/// The flags of this target, as the newest map that it knows has them.
+std::uint64_t own_flags(const TargetNode& node) {
+  const auto state = node.view.state();
+  const cluster::Node* self = state->map.find(node.id);
+  return self == nullptr ? 0 : self->flags;
+}
+
+bool leaves(std::uint64_t flags) {
+  return (flags & (cluster::kMaintenance | cluster::kDecommission)) != 0;
+}
+
+/// So that all slices are away some time.
+Status check_stays(const TargetNode& node) {
+  if (!leaves(own_flags(node))) return {};
+  return fail(Errc::unavailable, "this target is put aside or leaves: it takes no slices");
+}
+
+Task<Result<Drive::Sealed>> seal_written(TargetNode& node, WrittenSlice written,
+                                         Drive::SealOrder order) {
+  co_return co_await node.store.slices().seal(*written.slice, std::move(order));
+}
+
+/// A place for a slice, after an eviction where no drive has room.
+Task<Result<std::unique_ptr<NewSlice>>> create_with_room(TargetNode& node, ObjectName name,
+                                                         const SliceKey& key,
+                                                         const SlicesHere::Wanted& wanted) {
+  auto slice = co_await node.store.slices().create(name, key, wanted);
+  if (slice || slice.error().code != Errc::no_space || node.room == nullptr) co_return slice;
+  const auto until = std::chrono::steady_clock::now() + kSliceRoomPatience;
+  const bool made = co_await node.room->make_room(name, wanted.bytes.value_or(0), until);
+  if (!made) co_return slice;
+  co_return co_await node.store.slices().create(std::move(name), key, wanted);
+}
+
+/// One of some that drop the same slices: they share the syncs of an index.
+Task<void> drop_next(TargetNode& node, const std::vector<SliceDrop>& drops, std::size_t& next) {
+  while (next < drops.size()) {
+    const SliceDrop& drop = drops[next++];
+    const auto dropped =
+        co_await unless_hung(node, nullptr, node.store.slices().drop(drop.key, drop.up_to));
+    // It is asked about again when the drive is.
+    if (!dropped)
+      obs::log("target").warn("slice not dropped object={} slice={} err={}", drop.key.name,
+                              drop.key.index, dropped.error().message);
+  }
+}
+
+Task<void> drop_due(TargetNode& node, BootTime until) {
+  const auto due = node.slice_drops.take_due(until);
+  std::size_t next = 0;
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(kDropsSideBySide, due.size()); ++i)
+    workers.push_back(drop_next(node, due, next));
+  co_await gather(std::move(workers));
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<NewSlice>>> begin_slice(TargetNode& node, const SliceWrite& write) {
+  CO_TRY(const auto bucket, bucket_of(node, write.key.bucket));
+  const SlicesHere::Wanted wanted{.rank = write.rank, .bytes = write.bytes};
+  CO_TRY_OK(check_stays(node));
+  CO_TRY(auto slice,
+         co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wanted));
+  if (write.purpose == TurnFor::background) slice->file().write_in_background();
+  // A look for slices since this target leaves has seen this one, or this check sees that it
+  // leaves.
+  CO_TRY_OK(check_stays(node));
+  co_return slice;
+}
+
+Status keep_slice(TargetNode& node, SliceToken token, WrittenSlice written) {
+  if (node.open_slices.add(token, std::move(written), node.clock.boot_time())) return {};
+  return fail(Errc::conflict, "a slice was written under this token before");
+}
+
+Task<Status> seal_slice(TargetNode& node, SliceSeal seal) {
+  auto written = node.open_slices.take(seal.token);
+  if (!written)
+    co_return fail(Errc::not_found, "no slice was written under this token, or too long ago");
+  const io::ObjectRecord& record = seal.attribute.record;
+  Drive::SealOrder order{std::move(seal.attribute), std::move(seal.label), {}, seal.anew};
+  if (written->digests) {
+    if (written->digests->xxh64() != record.xxh64)
+      co_return fail(Errc::checksum_mismatch, "the whole of {} is not what came here",
+                     order.attribute.name);
+    order.checksums = written->digests->blocks();
+  }
+  CO_TRY_OK(check_stays(node));
+  CO_TRY(const auto bucket, bucket_of(node, order.attribute.bucket_id));
+  order.attribute.bucket = bucket.placed_as();
+  CO_FAIL_POINT("slice.before_seal");
+  const SliceKey key = written->slice->key();
+  const auto drive = node.store.drive_at(written->slice->file().drive().path());
+  if (drive == nullptr) co_return fail(Errc::unavailable, "its drive has just been detached");
+  CO_TRY(
+      const auto sealed,
+      co_await unless_hung(node, drive, seal_written(node, std::move(*written), std::move(order))));
+  CO_FAIL_POINT("slice.sealed");
+  if (sealed == Drive::Sealed::done) node.bad_slices.erase(key);
+  if (sealed != Drive::Sealed::had_newer) co_return Status();
+  co_return fail(Errc::conflict, "slice {} of {} is here with a higher generation", key.index,
+                 key.name);
+}
+
+void drop_slice_later(TargetNode& node, SliceDrop drop) {
+  node.slice_drops.add(std::move(drop), node.clock.boot_time());
+}
+
+Task<void> drop_slices_now(TargetNode& node) {
+  co_await drop_due(node, node.clock.boot_time() + SliceDrops::kDelay);
+}
+
+Task<SliceSeen> state_here(TargetNode& node, SliceKey key) {
+  const SliceSeen waiting{SliceState::waiting};
+  if (node.bad_slices.contains(key)) co_return absent_here(node);
+  const auto found = co_await node.store.slices().find(key);
+  if (!found) co_return waiting;
+  if (!*found) co_return absent_here(node);
+  // Its file as well: an entry is soon believed.
+  const auto opened = co_await node.store.slices().open(key);
+  if (opened)
+    co_return SliceSeen{SliceState::good, cluster::placement_digest((*found)->drive->id())};
+  note_if_bad(node, key, opened.error());
+  co_return is_bad_file(opened.error()) ? absent_here(node) : waiting;
+}
+
+Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey> keys) {
+  std::vector<SliceSeen> out;
+  out.reserve(keys.size());
+  for (SliceKey& key : keys) out.push_back(co_await state_here(node, std::move(key)));
+  co_return out;
+}
+
+void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met) {
+  if (is_bad_file(met)) node.bad_slices.add(key);
+}
+
+Task<void> tell_of_bad_slices(TargetNode& node) {
+  for (const SliceKey& key : node.bad_slices.to_tell(node.clock.boot_time())) {
+    const auto state = node.view.state();
+    const auto* bucket = state->bmd.find(key.bucket);
+    const auto here = co_await node.store.slices().find(key);
+    if (bucket == nullptr || (here && !*here)) {
+      node.bad_slices.erase(key);
+      continue;
+    }
+    const auto digest = cluster::placement_digest(name_in(*bucket, key.name).uname);
+    const Status told = co_await tell_bad(
+        node, std::string(cluster::writer_of(*state->ownership->map, digest)), key);
+    if (!told)
+      obs::log("target").warn("owner not told of a bad slice object={} slice={} err={}", key.name,
+                              key.index, told.error().message);
+  }
+}
+
+Task<Result<bool>> is_needed_for_slices(TargetNode& node) {
+  const std::uint64_t flags = own_flags(node);
+  if (!leaves(flags) || (flags & cluster::kGivenUp) != 0) co_return false;
+  co_return co_await node.store.slices().any();
+}
+
+Task<void> look_after_slices(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    node.drives_away.learn(drives_away(node.store), node.clock.boot_time());
+    node.owned.take_lost_drives(node.drives_away.believed_lost(node.clock.boot_time()) ^
+                                lost_at_opening(node.store));
+    timer.expires_at(next_tick(kSliceHomeLookEvery));
+    co_await timer.async_wait(asio::use_awaitable);
+    const BootTime now = node.clock.boot_time();
+    const std::size_t given_up = node.open_slices.drop_older(now - OpenSlices::kKept);
+    if (given_up > 0) obs::log("target").info("slices never sealed removed count={}", given_up);
+    if (SAFETY("safety.drop_later"))
+      co_await drop_due(node, now);
+    else
+      co_await drop_slices_now(node);
+  }
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "target/node/node.h"
+
+namespace tarn::target {
+
+/// Result of a look through the slices on this target.
+struct UnnamedSlices {
+  std::size_t asked = 0;                            ///< slices
+  std::size_t dropped = 0;                          ///< that go soon
+  std::size_t waiting = 0;                          ///< of which the owner could not tell now
+  std::map<BucketId, api::SliceSum> unjudged = {};  ///< those by their bucket
+};
+
+/// Asks the owners of all objects of coded buckets that have slices here if these are needed. Drops
+/// those that are not (docs/protocols/coded-repair.md).
+Task<Result<UnnamedSlices>> drop_unnamed(TargetNode& node);
+
+}  // namespace tarn::target
