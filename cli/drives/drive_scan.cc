@@ -41,7 +41,7 @@ std::optional<std::string> drive_scan_text_of(const std::string& path) {
 bool is_enough(const FoundSet& set) {
   std::set<std::uint8_t> indexes;
   for (const auto& slice : set.slices) indexes.insert(slice.index);
-  return !set.wholes.empty() || indexes.size() >= set.shape.k;
+  return !set.full_copies.empty() || indexes.size() >= set.shape.k;
 }
 
 }  // namespace
@@ -159,8 +159,8 @@ void DriveScan::keep_slice(const std::string& path, const io::ObjectAttribute& a
                 record.size, record.xxh64,        record.modified_ns,
                 nullptr};
   set.found.shape = *record.slice;
-  if (record.slice->index == io::kWhole)
-    set.found.wholes.push_back(path);
+  if (record.slice->index == io::kFullCopy)
+    set.found.full_copies.push_back(path);
   else
     set.found.slices.push_back({path, record.slice->index});
 }
@@ -168,8 +168,8 @@ void DriveScan::keep_slice(const std::string& path, const io::ObjectAttribute& a
 std::vector<FoundFile> DriveScan::files_of(const SetFiles& set) {
   std::vector<FoundFile> out;
   FoundFile file = set.object;
-  for (const std::string& whole : set.found.wholes) {
-    file.path = whole;
+  for (const std::string& full_copy : set.found.full_copies) {
+    file.path = full_copy;
     out.push_back(file);
   }
   if (set.found.slices.empty()) return out;

@@ -22,7 +22,7 @@ struct FoundSet {
     std::uint8_t index = 0;  ///< of the slice
   };
   std::vector<File> slices;  ///< in the order of their indexes; one may be there twice
-  std::vector<std::string> wholes;
+  std::vector<std::string> full_copies;
 };
 
 /// A data file that says which object it is, or slices that do.
@@ -60,7 +60,7 @@ class DriveScan {
   Status add(const std::string& drive);
 
   /// Files of equal, newest generation, in the order of bucket and name. Of an object that is kept
-  /// in slices: each whole, then its slices, however few. A bucket is called as the newest
+  /// in slices: each full copy, then its slices, however few. A bucket is called as the newest
   /// .tarn/cluster.json of the drives says, since its files keep the name that it was made with. Of
   /// buckets of one name that one counts, or else the last one made.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> objects() const;

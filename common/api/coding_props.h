@@ -14,7 +14,7 @@ struct CodingProps {
   std::uint8_t k = 0;           ///< data slices
   std::uint8_t m = 0;           ///< parity slices
   std::int64_t size_limit = 0;  ///< bytes: objects of at most so many are copied; -1: all are
-  bool whole = true;            ///< the owner keeps the object as it is, beside the slices
+  bool full_copy = true;        ///< the owner keeps the object as it is, beside the slices
 
   bool operator==(const CodingProps&) const = default;
   [[nodiscard]] bool is_coded(std::uint64_t size) const {

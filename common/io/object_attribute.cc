@@ -72,14 +72,14 @@ void write_coding(PackedWriter& out, const Coding& coding) {
   std::vector<std::uint8_t> places;
   places.reserve(coding.homes.size() + 1);
   for (const std::string& id : coding.homes) places.push_back(table.place_of(id));
-  places.push_back(table.place_of(coding.whole));
+  places.push_back(table.place_of(coding.full_copy));
   out.number(table.ids().size());
   for (const std::string& id : table.ids()) out.text(id);
   for (const std::uint8_t place : places) out.byte(place);
 }
 
-/// The homes of the slices, then that of the whole. Only what write_coding() writes is taken: the
-/// same homes are always the same bytes.
+/// The homes of the slices, then that of the full copy. Only what write_coding() writes is taken:
+/// the same homes are always the same bytes.
 Result<std::vector<std::string>> read_homes(PackedReader& in, std::size_t count) {
   const std::uint64_t ids = in.number();
   if (ids > count) return fail(Errc::corrupt, "coding: {} ids of {} homes", ids, count);
@@ -115,7 +115,7 @@ Result<Coding> read_coding(PackedReader& in) {
   const std::size_t slices = std::size_t{coding.k} + coding.m;
   if (slices > kSlicesMax) return fail(Errc::corrupt, "coding: {} slices", slices);
   TRY(coding.homes, read_homes(in, slices + 1));
-  coding.whole = std::move(coding.homes.back());
+  coding.full_copy = std::move(coding.homes.back());
   coding.homes.pop_back();
   TRY_OK(check(coding));
   return coding;
@@ -181,8 +181,8 @@ Status read_tail(PackedReader& in, ObjectRecord& record) {
   TRY(record.slice, read_slice(in));
   if (record.version != 0 || !record.custom.empty())
     return fail(Errc::corrupt, "object record: a slice with a version or metadata");
-  if (record.slice->index == kWhole && record.slice->file_bytes != record.size)
-    return fail(Errc::corrupt, "object record: a whole of {} bytes of an object of {}",
+  if (record.slice->index == kFullCopy && record.slice->file_bytes != record.size)
+    return fail(Errc::corrupt, "object record: a full copy of {} bytes of an object of {}",
                 record.slice->file_bytes, record.size);
   return {};
 }
@@ -243,7 +243,7 @@ Status check(const Coding& coding) {
 
 Status check(const Slice& slice) {
   TRY_OK(check_code(slice.k, slice.m, slice.block_bytes));
-  if (slice.index != kWhole && slice.index >= slice.k + slice.m)
+  if (slice.index != kFullCopy && slice.index >= slice.k + slice.m)
     return fail(Errc::corrupt, "slice {} of {} slices", slice.index, slice.k + slice.m);
   return {};
 }

@@ -26,13 +26,13 @@ struct FileName {
   [[nodiscard]] std::string directory_path() const;
 };
 
-/// Form of a coded object (docs/decisions/019-coded-objects.md): k + m slices, and perhaps the
-/// whole. Its file is empty then. Plain numbers: target/drive/slice_ids.h makes what ec/ knows of
+/// Form of a coded object (docs/decisions/019-coded-objects.md): k + m slices, and perhaps a full
+/// copy. Its file is empty then. Plain numbers: target/drive/slice_ids.h makes what ec/ knows of
 /// them.
 struct Coding {
   enum class Layout : std::uint8_t {
     striped = 1,  ///< slices only
-    whole = 2     ///< slices, and the whole at the owner
+    whole = 2     ///< slices, and the full copy at the owner
   };
   Layout layout = Layout::striped;
   std::uint8_t k = 0;
@@ -41,13 +41,13 @@ struct Coding {
   std::uint64_t set = 0;           ///< of all slices that were made together
   Generation written;              ///< of the write that made them
   std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": no target has it
-  std::string whole;               ///< the home of the whole; "": no target has it
+  std::string full_copy;           ///< the home of the full copy; "": no target has it
 
   bool operator==(const Coding&) const = default;
 };
 
-/// The whole is the slice of this number.
-inline constexpr std::uint8_t kWhole = 255;
+/// The full copy is the slice of this number.
+inline constexpr std::uint8_t kFullCopy = 255;
 /// No object has more slices.
 inline constexpr std::size_t kSlicesMax = 32;
 
@@ -56,7 +56,7 @@ struct Slice {
   std::uint64_t set = 0;
   std::uint8_t k = 0;
   std::uint8_t m = 0;
-  std::uint8_t index = 0;  ///< below k + m, or kWhole
+  std::uint8_t index = 0;  ///< below k + m, or kFullCopy
   std::uint32_t block_bytes = 0;
   std::uint64_t file_bytes = 0;  ///< of the whole file, its label included
   Generation written;            ///< of the write that made the set

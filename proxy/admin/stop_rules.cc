@@ -48,10 +48,10 @@ BucketNeeds needs_of(const cluster::BucketRecord& bucket, const cluster::NodeSet
   out.survives = std::min(copies, standing.size()) - (standing.empty() ? 0 : 1);
   out.write_targets = strict ? copies : std::max<std::size_t>(1, copies - 1);
   if (!coding) return out;
-  const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->whole);
+  const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->full_copy);
   out.survives = std::min(out.survives, reach.nodes);
   const std::size_t slices = std::size_t{coding->k} + coding->m;
-  if (strict) out.write_targets = std::min(slices + (coding->whole ? 1 : 0), standing.size());
+  if (strict) out.write_targets = std::min(slices + (coding->full_copy ? 1 : 0), standing.size());
   return out;
 }
 

@@ -59,7 +59,7 @@ void add_survives(const Services& services, const cluster::BucketProps& props,
   const auto coding = api::coding_of(props);
   if (!coding) return;
   const auto standing = cluster::standing_members(*services.view.state()->ownership->map);
-  const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->whole);
+  const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->full_copy);
   std::string survives = fmt::format("drives={}, nodes={}", coding->m, reach.nodes);
   if (reach.zones) survives += fmt::format(", zones={}", *reach.zones);
   response.set("Tarn-Survives", survives);

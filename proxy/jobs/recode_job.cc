@@ -20,7 +20,7 @@ std::string recode_job_about(const api::BucketProps& props) {
   const auto coding = api::coding_of(props);
   if (!coding) return "whole objects again";
   return fmt::format("data:{} parity:{} layout:{} above:{}", coding->k, coding->m,
-                     coding->whole ? "whole" : "striped", coding->size_limit);
+                     coding->full_copy ? "whole" : "striped", coding->size_limit);
 }
 
 std::vector<std::string> recode_job_targets_of(const cluster::ClusterState& state) {

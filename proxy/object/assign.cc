@@ -86,7 +86,7 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
   const auto coding = api::coding_of(bucket.props);
   const bool is_owner_first = homes.front()->id == nodes.id(places.front().node);
   const std::size_t chosen =
-      least_busy(loads, random_u64(), coding && coding->whole && is_owner_first);
+      least_busy(loads, random_u64(), coding && coding->full_copy && is_owner_first);
   TARN_CHECK(chosen < homes.size() && reports.size() == homes.size());
   reports[chosen]->note_sent(digest);
   return homes[chosen];

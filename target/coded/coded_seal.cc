@@ -28,7 +28,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   if (!terms_.owner_only) co_await replace(object);
   const auto slices = static_cast<std::size_t>(
       std::count_if(sealed_.begin(), sealed_.end(), [](const auto& id) { return !id.empty(); }));
-  const std::size_t sealed = slices + (whole_sealed_.empty() ? 0 : 1);
+  const std::size_t sealed = slices + (full_copy_sealed_.empty() ? 0 : 1);
   const std::size_t all = wanted();
   const std::size_t enough_of_them = needed();
   TARN_CHECK(sealed <= all);
@@ -43,7 +43,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   }
   degraded_ = degraded_ || sealed < all;
   CO_FAIL_POINT("coded.before_record");
-  co_return coding(object.record.generation, sealed_, whole_sealed_);
+  co_return coding(object.record.generation, sealed_, full_copy_sealed_);
 }
 
 /// Seals all at the same time; a home that fails is not asked again.
@@ -55,11 +55,11 @@ Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
     slices.push_back(i);
     seals.push_back(seal_lane(object, lanes_[i]));
   }
-  const bool with_whole = whole_is_good() && whole_sealed_.empty();
-  if (with_whole) seals.push_back(seal_lane(object, whole_));
+  const bool with_full_copy = full_copy_is_good() && full_copy_sealed_.empty();
+  if (with_full_copy) seals.push_back(seal_lane(object, full_copy_));
   const auto results = co_await gather(std::move(seals));
-  if (with_whole && results.back()) whole_sealed_ = node_.id;
-  if (with_whole && !results.back()) last_ = results.back().error();
+  if (with_full_copy && results.back()) full_copy_sealed_ = node_.id;
+  if (with_full_copy && !results.back()) last_ = results.back().error();
   for (std::size_t i = 0; i < slices.size(); ++i) {
     auto& lane = lanes_[slices[i]];
     TARN_CHECK(lane != nullptr && lane->index() == slices[i]);
@@ -111,7 +111,7 @@ Task<void> CodedWrite::take_back(Generation up_to) {
   const auto executor = co_await asio::this_coro::executor;
   for (std::size_t i = 0; i < sealed_.size(); ++i)
     drop_there(node_, executor, sealed_[i], {key_of(static_cast<std::uint8_t>(i)), up_to});
-  drop_there(node_, executor, whole_sealed_, {key_of(io::kWhole), up_to});
+  drop_there(node_, executor, full_copy_sealed_, {key_of(io::kFullCopy), up_to});
   drop_unsure(executor, up_to);
 }
 

@@ -34,7 +34,7 @@ CodedWrite::CodedWrite(TargetNode& node, ObjectName name, const Terms& terms, ec
 CodedWrite::~CodedWrite() {
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     if (lanes_[i] != nullptr && sealed_[i].empty()) lanes_[i]->give_up();
-  if (whole_ != nullptr && whole_sealed_.empty()) whole_->give_up();
+  if (full_copy_ != nullptr && full_copy_sealed_.empty()) full_copy_->give_up();
 }
 
 Task<Result<std::unique_ptr<CodedWrite>>> CodedWrite::begin(TargetNode& node, ObjectName name,
@@ -56,7 +56,7 @@ std::vector<cluster::SlicePlace> CodedWrite::plan() {
   cluster::SliceNeeds needs;
   needs.name_digest = cluster::placement_digest(name_.uname);
   needs.slices = lanes_.size();
-  needs.after_owner = terms_.whole;
+  needs.after_owner = terms_.full_copy;
   if (!good().empty()) needs.homes = homes;
   needs.good = good().bits();
   needs.takes = [&](const std::string& id) {
@@ -69,15 +69,15 @@ std::vector<cluster::SlicePlace> CodedWrite::plan() {
   return places;
 }
 
-Task<void> CodedWrite::open_whole(std::optional<std::uint64_t> length) {
+Task<void> CodedWrite::open_full_copy(std::optional<std::uint64_t> length) {
   SliceWrite write;
   write.token = new_slice_token();
-  write.key = {name_.bucket, name_.object, ec::raw(set_), io::kWhole};
+  write.key = {name_.bucket, name_.object, ec::raw(set_), io::kFullCopy};
   write.geometry = terms_.geometry;
   write.bytes = length;
   auto opened = co_await SliceLane::open(node_, node_.id, std::move(write));
   if (opened)
-    whole_ = std::move(*opened);
+    full_copy_ = std::move(*opened);
   else
     last_ = opened.error();
 }
@@ -89,7 +89,7 @@ Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
     CO_TRY(const auto layout, ec::Layout::of(terms_.geometry, *length));
     bytes = layout.blocks_bytes();
   }
-  if (with_whole()) co_await open_whole(length);
+  if (with_full_copy()) co_await open_full_copy(length);
   if (terms_.owner_only) co_return enough();
   while (true) {
     const auto places = plan();
@@ -129,7 +129,7 @@ ec::SliceNumbers CodedWrite::good() const {
 }
 
 std::size_t CodedWrite::wanted() const {
-  return terms_.owner_only ? 1 : lanes_.size() + (terms_.whole ? 1 : 0);
+  return terms_.owner_only ? 1 : lanes_.size() + (terms_.full_copy ? 1 : 0);
 }
 
 /// How many slices are acknowledged: with k of them the first loss would be one of the object.
@@ -139,7 +139,7 @@ std::size_t CodedWrite::needed() const {
 }
 
 Status CodedWrite::enough() const {
-  const std::size_t there = good().size() + (whole_is_good() ? 1 : 0);
+  const std::size_t there = good().size() + (full_copy_is_good() ? 1 : 0);
   const bool stands_well = !terms_.strict || !degraded_;
   if (there >= needed() && stands_well) return {};
   const bool full = last_.code == Errc::no_space;
@@ -160,7 +160,7 @@ Status CodedWrite::can_go_on() {
   const auto places = plan();
   const auto have_place = static_cast<std::size_t>(std::count_if(
       places.begin(), places.end(), [](const auto& each) { return !each.id.empty(); }));
-  if (have_place + (whole_is_good() ? 1 : 0) >= needed()) return {};
+  if (have_place + (full_copy_is_good() ? 1 : 0) >= needed()) return {};
   return now;
 }
 
@@ -182,26 +182,26 @@ Task<Status> CodedWrite::send(ec::Stripe stripe) {
     obs::log("target").warn("slice left out of a write object={} slice={} home={} err={}",
                             name_.object, i, lanes_[i]->home(), last_.message);
   }
-  if (whole_is_good()) {
-    co_await send_whole(shared);
-    any_failed = any_failed || !whole_is_good();
+  if (full_copy_is_good()) {
+    co_await send_full_copy(shared);
+    any_failed = any_failed || !full_copy_is_good();
   }
   if (any_failed) co_return can_go_on();
   co_return Status();
 }
 
 /// The object's own bytes are the units of the data blocks.
-Task<void> CodedWrite::send_whole(std::shared_ptr<const ec::Stripe> stripe) {
+Task<void> CodedWrite::send_full_copy(std::shared_ptr<const ec::Stripe> stripe) {
   const std::size_t unit = stripe->used_bytes() - ec::kFooterBytes;
   TARN_CHECK(stripe->number() * terms_.geometry.stripe_bytes() < encoder_.object_bytes());
   std::uint64_t rest = encoder_.object_bytes() - stripe->number() * terms_.geometry.stripe_bytes();
   for (std::size_t i = 0; i < terms_.geometry.k && rest > 0; ++i) {
     const auto bytes = stripe->block(i).first(std::min<std::uint64_t>(unit, rest));
     rest -= bytes.size();
-    const Status pushed = co_await whole_->push(stripe, bytes);
+    const Status pushed = co_await full_copy_->push(stripe, bytes);
     if (pushed) continue;
     last_ = pushed.error();
-    obs::log("target").warn("whole left out of a write object={} err={}", name_.object,
+    obs::log("target").warn("full copy left out of a write object={} err={}", name_.object,
                             last_.message);
     co_return;
   }
@@ -215,8 +215,8 @@ Task<Status> CodedWrite::end() {
     last_ = ended.error();
     refused_.insert(lanes_[i]->home());
   }
-  if (whole_is_good())
-    if (const Status ended = co_await whole_->finish(); !ended) last_ = ended.error();
+  if (full_copy_is_good())
+    if (const Status ended = co_await full_copy_->finish(); !ended) last_ = ended.error();
   co_return can_go_on();
 }
 
@@ -224,21 +224,21 @@ io::Coding CodedWrite::planned(const Generation& written) const {
   std::vector<std::string> homes(lanes_.size());
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     if (lanes_[i] != nullptr) homes[i] = lanes_[i]->home();
-  return coding(written, homes, whole_is_good() ? node_.id : "");
+  return coding(written, homes, full_copy_is_good() ? node_.id : "");
 }
 
 io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& homes,
-                              const std::string& whole) const {
+                              const std::string& full_copy) const {
   TARN_CHECK(homes.size() == terms_.geometry.slices());  // as check(Coding) wants it
   io::Coding out;
-  out.layout = terms_.whole ? io::Coding::Layout::whole : io::Coding::Layout::striped;
+  out.layout = terms_.full_copy ? io::Coding::Layout::whole : io::Coding::Layout::striped;
   out.k = static_cast<std::uint8_t>(terms_.geometry.k);
   out.m = static_cast<std::uint8_t>(terms_.geometry.m);
   out.block_bytes = static_cast<std::uint32_t>(terms_.geometry.block_bytes);
   out.set = ec::raw(set_);
   out.written = written;
   out.homes = homes;
-  out.whole = whole;
+  out.full_copy = full_copy;
   return out;
 }
 
@@ -248,7 +248,7 @@ Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const Ob
   TARN_CHECK(coding.has_value());
   CodedWrite::Terms terms;
   terms.geometry = {coding->k, coding->m};
-  terms.whole = coding->whole;
+  terms.full_copy = coding->full_copy;
   terms.owner_only = wanted.bucket.props.durability == cluster::Durability::owner;
   terms.strict = wanted.bucket.props.durability == cluster::Durability::strict;
   co_return co_await CodedWrite::begin(node, wanted.name, terms, length);

@@ -23,8 +23,8 @@ class CodedWrite {
  public:
   struct Terms {
     ec::Geometry geometry;
-    bool whole = false;       ///< this target keeps the object as it is, too
-    bool owner_only = false;  ///< nothing but the whole, so far, whatever the layout
+    bool full_copy = false;   ///< this target keeps the object as it is, too
+    bool owner_only = false;  ///< nothing but the full copy, so far, whatever the layout
     bool strict = false;      ///< all slices, on as many targets as a full cluster has, or none
   };
   /// Finds a home for each slice. `length`: of the object, if that is known. unavailable, or
@@ -69,17 +69,19 @@ class CodedWrite {
   CodedWrite(TargetNode& node, ObjectName name, const Terms& terms, ec::SetId set,
              ec::Encoder encoder);
   Task<Status> open_lanes(std::optional<std::uint64_t> length);
-  Task<void> open_whole(std::optional<std::uint64_t> length);
-  Task<void> send_whole(std::shared_ptr<const ec::Stripe> stripe);
+  Task<void> open_full_copy(std::optional<std::uint64_t> length);
+  Task<void> send_full_copy(std::shared_ptr<const ec::Stripe> stripe);
   [[nodiscard]] std::vector<cluster::SlicePlace> plan();
   Task<Status> send(ec::Stripe stripe);
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] Status enough() const;
   Status can_go_on();
   [[nodiscard]] ec::SliceNumbers good() const;
-  [[nodiscard]] bool with_whole() const { return terms_.whole || terms_.owner_only; }
+  [[nodiscard]] bool with_full_copy() const { return terms_.full_copy || terms_.owner_only; }
   [[nodiscard]] std::size_t wanted() const;
-  [[nodiscard]] bool whole_is_good() const { return whole_ != nullptr && !whole_->failed(); }
+  [[nodiscard]] bool full_copy_is_good() const {
+    return full_copy_ != nullptr && !full_copy_->failed();
+  }
   Task<void> seal_lanes(const io::ObjectAttribute& object);
   Task<void> replace(const io::ObjectAttribute& object);
   Task<void> take_back(Generation up_to);
@@ -87,7 +89,7 @@ class CodedWrite {
     return {name_.bucket, name_.object, ec::raw(set_), index};
   }
   [[nodiscard]] io::Coding coding(const Generation& written, const std::vector<std::string>& homes,
-                                  const std::string& whole) const;
+                                  const std::string& full_copy) const;
 
   TargetNode& node_;
   const ObjectName name_;
@@ -96,9 +98,9 @@ class CodedWrite {
   ec::Encoder encoder_;
   std::vector<std::shared_ptr<SliceLane>> lanes_;             // by index; null: no target takes it
   std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
-  std::shared_ptr<SliceLane> whole_;                          // null: there is none, or it failed
+  std::shared_ptr<SliceLane> full_copy_;                      // null: there is none, or it failed
   std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // home and index
-  std::string whole_sealed_;                                  // where; empty: nowhere
+  std::string full_copy_sealed_;                              // where; empty: nowhere
   std::set<std::string> refused_;                             // targets that failed, or refused
   Error last_;                                                // why the last of them did
   bool degraded_ = false;                                     // as the last plan would have it

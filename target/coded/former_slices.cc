@@ -49,9 +49,9 @@ void drop_former(TargetNode& node, const asio::any_io_executor& executor, const 
   for (std::size_t i = 0; i < former.homes.size(); ++i)
     if (!former_slices_names(now, former.set, i, former.homes[i]))
       drop_at_home(former.homes[i], static_cast<std::uint8_t>(i));
-  const bool same_whole =
-      now.coding && now.coding->set == former.set && now.coding->whole == former.whole;
-  if (!same_whole) drop_at_home(former.whole, io::kWhole);
+  const bool same_full_copy =
+      now.coding && now.coding->set == former.set && now.coding->full_copy == former.full_copy;
+  if (!same_full_copy) drop_at_home(former.full_copy, io::kFullCopy);
 }
 
 }  // namespace tarn::target

@@ -21,7 +21,7 @@ class SliceUpload {
   static Task<Result<SliceUpload>> open(TargetNode& node, std::string home,
                                         const SliceWrite& write);
 
-  /// The next blocks of a slice, whole ones, or bytes of a whole.
+  /// The next blocks of a slice, whole ones, or bytes of a full copy.
   Task<Status> write(std::span<const std::byte> bytes);
   /// Ok: all of it is there, and kept for a while (OpenSlices::kKept).
   Task<Status> finish();

@@ -9,22 +9,22 @@ namespace tarn::target {
 namespace {
 
 /// Acknowledged before its slices, or nearly all of them are lost.
-bool only_whole(const io::Coding& coding) {
+bool only_full_copy(const io::Coding& coding) {
   const auto named = std::count_if(coding.homes.begin(), coding.homes.end(),
                                    [](const std::string& home) { return !home.empty(); });
-  return !coding.whole.empty() && named < coding.k;
+  return !coding.full_copy.empty() && named < coding.k;
 }
 
 }  // namespace
 
 ObjectBytes::ObjectBytes(TargetNode& node, const ObjectName& name, OpenObject& object) {
   const io::ObjectRecord& record = object.record();
-  if (record.coding && only_whole(*record.coding)) {
-    whole_.emplace(Whole{node,
-                         {name.bucket, name.object, record.coding->set, io::kWhole},
-                         record.coding->whole,
-                         record.size,
-                         record.xxh64});
+  if (record.coding && only_full_copy(*record.coding)) {
+    full_copy_.emplace(FullCopy{node,
+                                {name.bucket, name.object, record.coding->set, io::kFullCopy},
+                                record.coding->full_copy,
+                                record.size,
+                                record.xxh64});
   } else if (record.coding) {
     coded_.emplace(node, name, record, 0, record.size);
   } else {
@@ -34,19 +34,21 @@ ObjectBytes::ObjectBytes(TargetNode& node, const ObjectName& name, OpenObject& o
 
 Task<Result<std::size_t>> ObjectBytes::next(std::span<std::byte> into) {
   if (blocks_) co_return co_await blocks_->next(into);
-  if (whole_) co_return co_await next_of_whole(into);
+  if (full_copy_) co_return co_await next_of_full_copy(into);
   co_return co_await next_decoded(into);
 }
 
-Task<Result<std::size_t>> ObjectBytes::next_of_whole(std::span<std::byte> into) {
-  if (whole_->source == nullptr) {
-    CO_TRY(whole_->source, co_await WholeSource::open(whole_->node, whole_->home, whole_->key,
-                                                      whole_->bytes, TurnFor::client));
+Task<Result<std::size_t>> ObjectBytes::next_of_full_copy(std::span<std::byte> into) {
+  if (full_copy_->source == nullptr) {
+    CO_TRY(full_copy_->source,
+           co_await FullCopySource::open(full_copy_->node, full_copy_->home, full_copy_->key,
+                                         full_copy_->bytes, TurnFor::client));
   }
-  CO_TRY(const std::size_t got, co_await whole_->source->next(into));
-  whole_->seen.update(into.first(got));
-  if (got == 0 && whole_->seen.digest() != whole_->xxh64)
-    co_return fail(Errc::corrupt, "the whole of {} is not what was stored", whole_->key.name);
+  CO_TRY(const std::size_t got, co_await full_copy_->source->next(into));
+  full_copy_->seen.update(into.first(got));
+  if (got == 0 && full_copy_->seen.digest() != full_copy_->xxh64)
+    co_return fail(Errc::corrupt, "the full copy of {} is not what was stored",
+                   full_copy_->key.name);
   co_return got;
 }
 

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "target/coded/coded_read.h"
-#include "target/coded/whole_source.h"
+#include "target/coded/full_copy_source.h"
 #include "target/drive/block_reader.h"
 
 namespace tarn::target {
 
 /// An object's bytes from the first to the last, for callers that copy it. A coded object comes
-/// from its slices, or from its whole as long as there are too few of these. For one coroutine,
+/// from its slices, or from its full copy as long as there are too few of these. For one coroutine,
 /// which must not be ended while next() runs.
 class ObjectBytes {
  public:
@@ -26,19 +26,19 @@ class ObjectBytes {
 
  private:
   Task<Result<std::size_t>> next_decoded(std::span<std::byte> into);
-  Task<Result<std::size_t>> next_of_whole(std::span<std::byte> into);
+  Task<Result<std::size_t>> next_of_full_copy(std::span<std::byte> into);
 
-  /// A whole that is read, wherever it is.
-  struct Whole {
+  /// A full copy that is read, wherever it is.
+  struct FullCopy {
     TargetNode& node;
     SliceKey key;
     std::string home;
     std::uint64_t bytes;
     std::uint64_t xxh64;
-    std::unique_ptr<WholeSource> source = nullptr;  // null: not opened yet
+    std::unique_ptr<FullCopySource> source = nullptr;  // null: not opened yet
     Xxh64Stream seen = {};
   };
-  std::optional<Whole> whole_;
+  std::optional<FullCopy> full_copy_;
   std::optional<BlockReader> blocks_;
   std::optional<CodedReader> coded_;
   std::span<const std::span<const std::byte>> parts_;  // of the coded object, not yet given

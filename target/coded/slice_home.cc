@@ -139,7 +139,7 @@ Task<Status> seal_slice(TargetNode& node, SliceSeal seal) {
   Drive::SealOrder order{std::move(seal.attribute), std::move(seal.label), {}, seal.anew};
   if (written->digests) {
     if (written->digests->xxh64() != record.xxh64)
-      co_return fail(Errc::checksum_mismatch, "the whole of {} is not what came here",
+      co_return fail(Errc::checksum_mismatch, "the full copy of {} is not what came here",
                      order.attribute.name);
     order.checksums = written->digests->blocks();
   }

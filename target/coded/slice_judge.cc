@@ -19,7 +19,7 @@ using Verdict = SliceVerdict;
 bool slice_judge_names(const io::ObjectRecord& record, const SliceKey& key,
                        const std::string& home) {
   if (!record.coding || record.coding->set != key.set) return false;
-  if (key.index == io::kWhole) return record.coding->whole == home;
+  if (key.index == io::kFullCopy) return record.coding->full_copy == home;
   return key.index < record.coding->homes.size() && record.coding->homes[key.index] == home;
 }
 
@@ -28,7 +28,7 @@ Task<bool> may_be_the_last(TargetNode& node, const SliceKey& key, std::size_t k)
   std::vector<SliceKey> keys(ec::kSlicesMax, key);
   for (std::size_t i = 0; i < keys.size(); ++i) keys[i].index = static_cast<std::uint8_t>(i);
   keys.push_back(key);
-  keys.back().index = io::kWhole;
+  keys.back().index = io::kFullCopy;
   const auto state = node.view.state();
   std::vector<Task<std::vector<SliceSeen>>> asked;
   for (const auto& [id, member] : state->map.nodes)
@@ -97,14 +97,14 @@ Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const
 void LeftOfSet::add(std::size_t index, SliceState state) {
   waits_ = waits_ || state == SliceState::waiting;
   if (state != SliceState::good) return;
-  if (index == io::kWhole)
-    whole_ = true;
+  if (index == io::kFullCopy)
+    full_copy_ = true;
   else
     slices_.insert(index);
 }
 
 bool LeftOfSet::may_be_the_object(std::size_t k) const {
-  return waits_ || whole_ || slices_.size() >= k;
+  return waits_ || full_copy_ || slices_.size() >= k;
 }
 
 Task<std::vector<SliceVerdict>> judge(TargetNode& node, std::string home,

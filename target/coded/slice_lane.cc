@@ -14,14 +14,14 @@ constexpr std::chrono::milliseconds kLaneLookEvery{250};
 
 }  // namespace
 
-/// Of a whole a stripe comes as k units.
+/// Of a full copy a stripe comes as k units.
 SliceLane::SliceLane(TargetNode& node, std::string home, SliceWrite write,
                      const asio::any_io_executor& executor)
     : node_(node),
       home_(std::move(home)),
       write_(std::move(write)),
       changed_(executor),
-      queued_max_(kQueuedMax * (is_whole() ? write_.geometry.k : 1)) {}
+      queued_max_(kQueuedMax * (is_full_copy() ? write_.geometry.k : 1)) {}
 
 Task<Result<std::shared_ptr<SliceLane>>> SliceLane::open(TargetNode& node, std::string home,
                                                          SliceWrite write) {
@@ -113,7 +113,7 @@ Task<Status> SliceLane::carry(SliceUpload upload) {
 
 Task<Status> SliceLane::store(std::unique_ptr<NewSlice> slice) {
   WrittenSlice written;
-  if (is_whole()) written.digests.emplace();
+  if (is_full_copy()) written.digests.emplace();
   std::optional<Bytes> kept;  // did not fit into the last buffer
   // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives write_from()
   const auto fill = [&](std::span<std::byte> room) -> Task<Result<std::size_t>> {

@@ -28,19 +28,19 @@ class SliceLane : public std::enable_shared_from_this<SliceLane> {
   /// home whose lease has ended fails at once.
   static constexpr std::chrono::seconds kPatience{5};
 
-  /// Ok: `home` has a file for the slice; of a whole it is this target. Errors as begin_slice() and
-  /// SliceUpload::open().
+  /// Ok: `home` has a file for the slice; of a full copy it is this target. Errors as begin_slice()
+  /// and SliceUpload::open().
   static Task<Result<std::shared_ptr<SliceLane>>> open(TargetNode& node, std::string home,
                                                        SliceWrite write);
 
   [[nodiscard]] const std::string& home() const { return home_; }
   [[nodiscard]] std::uint8_t index() const { return write_.key.index; }
-  [[nodiscard]] bool is_whole() const { return index() == io::kWhole; }
+  [[nodiscard]] bool is_full_copy() const { return index() == io::kFullCopy; }
   [[nodiscard]] SliceToken token() const { return write_.token; }
   [[nodiscard]] bool failed() const { return !status_; }
 
   /// Sends `bytes`, which `holder` keeps, there after those before them: a block of a slice, or the
-  /// next bytes of a whole. timeout, and whatever ended it: then it has failed for good.
+  /// next bytes of a full copy. timeout, and whatever ended it: then it has failed for good.
   Task<Status> push(std::shared_ptr<const void> holder, std::span<const std::byte> bytes);
   /// True if push() would not wait.
   [[nodiscard]] bool has_room() const { return queue_.size() < queued_max_; }

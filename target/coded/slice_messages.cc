@@ -64,7 +64,7 @@ Result<SliceKey> key_in(const api::Query& query) {
   SliceKey key;
   TRY(const std::uint64_t bucket, slice_messages_number_in(query, "bucket"));
   TRY(key.set, hex_in(query, "set"));
-  TRY(const std::uint64_t index, slice_messages_number_in(query, "index", io::kWhole));
+  TRY(const std::uint64_t index, slice_messages_number_in(query, "index", io::kFullCopy));
   key.bucket = BucketId(bucket);
   key.name = query.get("object");
   key.index = static_cast<std::uint8_t>(index);
@@ -144,10 +144,10 @@ Result<SliceWrite> slice_write_of(const api::Query& query) {
   TRY(out.geometry.m, slice_messages_number_in(query, "m"));
   TRY(out.geometry.block_bytes, slice_messages_number_in(query, "block"));
   TRY_OK(ec::check(out.geometry));
-  if (out.key.index != io::kWhole && out.key.index >= out.geometry.slices())
+  if (out.key.index != io::kFullCopy && out.key.index >= out.geometry.slices())
     return fail(Errc::invalid_argument, "{} + {} slices have no slice {}", out.geometry.k,
                 out.geometry.m, out.key.index);
-  TRY(out.rank, slice_messages_number_in(query, "rank", io::kWhole));
+  TRY(out.rank, slice_messages_number_in(query, "rank", io::kFullCopy));
   if (query.find("bytes")) {
     TRY(out.bytes, slice_messages_number_in(query, "bytes"));
   }

@@ -22,11 +22,11 @@ namespace tarn::target {
 // (docs/decisions/019-coded-objects.md; holder_calls.h calls, slice_requests.cc answers):
 //
 //   PUT  /v1/internal/pieces/write?token&...    body: the blocks of a slice, or the bytes of a
-//                                               whole, into a file that is nothing yet
+//                                               full copy, into a file that is nothing yet
 //   POST /v1/internal/pieces/seal?token&...     body: length(4 bytes, little-endian) attribute
 //                                               label; makes a slice of that file, durably
 //   POST /v1/internal/pieces/abandon?token      removes it
-//   GET  /v1/internal/pieces/read?...           some blocks of a slice, or bytes of a whole
+//   GET  /v1/internal/pieces/read?...           some blocks of a slice, or bytes of a full copy
 //   POST /v1/internal/pieces/drop?...           the slice is not needed up to a generation
 //   POST /v1/internal/pieces/have?...           which of many slices are there
 //   POST /v1/internal/pieces/ask?...            home to owner: which of many are needed
@@ -69,7 +69,7 @@ struct SliceSeal {
   SliceToken token{};
   bool anew = false;  ///< also in place of one that is as new
   io::ObjectAttribute attribute;
-  std::string label;  ///< none of a whole
+  std::string label;  ///< none of a full copy
 };
 [[nodiscard]] api::Query to_query(const SliceSeal& seal, const AsOf& as_of);
 [[nodiscard]] std::string to_body(const SliceSeal& seal);

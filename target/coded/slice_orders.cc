@@ -32,7 +32,7 @@ Result<SliceSeal> seal_order(const io::ObjectAttribute& object, const ec::SliceI
   SliceSeal seal;
   seal.token = token;
   std::uint64_t body = version.size;
-  if (slice.index != io::kWhole) {
+  if (slice.index != io::kFullCopy) {
     TARN_CHECK(slice.index < slice.geometry.slices());
     TRY(const auto layout, ec::Layout::of(slice.geometry, version.size));
     body = layout.blocks_bytes();

@@ -10,9 +10,9 @@ namespace tarn::target {
 
 // Attribute and label of a slice. Pure.
 
-/// The order to seal slice `slice` (io::kWhole: the whole) of the version that `object` says, whose
-/// set was written under `written`, for a record of generation `named_by`. invalid_argument when
-/// the names are too long for a label.
+/// The order to seal slice `slice` (io::kFullCopy: the full copy) of the version that `object`
+/// says, whose set was written under `written`, for a record of generation `named_by`.
+/// invalid_argument when the names are too long for a label.
 [[nodiscard]] Result<SliceSeal> seal_order(const io::ObjectAttribute& object,
                                            const ec::SliceId& slice, const Generation& written,
                                            const Generation& named_by, SliceToken token);

@@ -10,9 +10,9 @@
 #include "common/obs/log.h"
 #include "ec/encoder.h"
 #include "target/coded/coded_read.h"
+#include "target/coded/full_copy_source.h"
 #include "target/coded/slice_set.h"
 #include "target/coded/slice_source.h"
-#include "target/coded/whole_source.h"
 #include "target/drive/slice_ids.h"
 
 namespace tarn::target {
@@ -196,7 +196,7 @@ Task<Status> push_stripe(ec::Stripe stripe, const Lanes& to) {
 }
 
 /// The same slices as when the object was written: its set makes them so.
-Task<Status> cut(WholeSource& from, ec::Encoder encoder, std::uint64_t xxh64, const Lanes& to,
+Task<Status> cut(FullCopySource& from, ec::Encoder encoder, std::uint64_t xxh64, const Lanes& to,
                  const Toll& toll) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   while (true) {
@@ -210,7 +210,7 @@ Task<Status> cut(WholeSource& from, ec::Encoder encoder, std::uint64_t xxh64, co
   }
   if (auto last = encoder.finish()) CO_TRY_OK(co_await push_stripe(std::move(*last), to));
   if (encoder.xxh64() == xxh64) co_return Status();
-  co_return fail(Errc::checksum_mismatch, "the whole is not what came here");
+  co_return fail(Errc::checksum_mismatch, "the full copy is not what came here");
 }
 
 /// Memory of one part of an object, copied from a reader that needs its own again.
@@ -218,7 +218,7 @@ std::shared_ptr<const std::vector<std::byte>> copy_of(std::span<const std::byte>
   return std::make_shared<const std::vector<std::byte>>(part.begin(), part.end());
 }
 
-Task<Status> copy_into(WholeSource& from, SliceLane& lane, const Toll& toll) {
+Task<Status> copy_into(FullCopySource& from, SliceLane& lane, const Toll& toll) {
   while (true) {
     const auto part = std::make_shared<std::vector<std::byte>>(PooledBuffer::kSmallBytes);
     CO_TRY(const std::size_t got, co_await from.next(*part));
@@ -242,36 +242,37 @@ Task<Status> decode_into(CodedReader& reader, SliceLane& lane, const Toll& toll)
 
 }  // namespace
 
-Task<Result<Lanes>> cut_whole(TargetNode& node, ObjectName name, const io::ObjectRecord& version,
-                              std::vector<SliceGoal> goals, Toll toll, Refused refused) {
+Task<Result<Lanes>> cut_full_copy(TargetNode& node, ObjectName name,
+                                  const io::ObjectRecord& version, std::vector<SliceGoal> goals,
+                                  Toll toll, Refused refused) {
   const io::Coding& coding = *version.coding;
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   CO_TRY(auto encoder, ec::Encoder::of(geometry_of(coding), ec::SetId(coding.set)));
-  CO_TRY(const auto whole,
-         co_await WholeSource::open(node, coding.whole,
-                                    {name.bucket, name.object, coding.set, io::kWhole},
-                                    version.size, TurnFor::background));
+  CO_TRY(const auto full_copy,
+         co_await FullCopySource::open(node, coding.full_copy,
+                                       {name.bucket, name.object, coding.set, io::kFullCopy},
+                                       version.size, TurnFor::background));
   Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(),
                                     TurnFor::background, refused);
-  const Status made = co_await cut(*whole, std::move(encoder), version.xxh64, lanes, toll);
+  const Status made = co_await cut(*full_copy, std::move(encoder), version.xxh64, lanes, toll);
   CO_TRY_OK(co_await finish(lanes, made, refused));
   co_return lanes;
 }
 
-Task<Result<std::shared_ptr<SliceLane>>> make_whole(TargetNode& node, ObjectName name,
-                                                    io::ObjectRecord version, Toll toll) {
+Task<Result<std::shared_ptr<SliceLane>>> make_full_copy(TargetNode& node, ObjectName name,
+                                                        io::ObjectRecord version, Toll toll) {
   CO_FAIL_POINT("whole.make");
   const io::Coding& coding = *version.coding;
-  CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, {io::kWhole, node.id, 0},
+  CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, {io::kFullCopy, node.id, 0},
                                                     version.size, TurnFor::background));
   Status made;
-  if (coding.whole.empty()) {
+  if (coding.full_copy.empty()) {
     CodedReader reader(node, name, version, 0, version.size, TurnFor::background);
     made = co_await decode_into(reader, *lane, toll);
   } else {
-    auto from = co_await WholeSource::open(node, coding.whole,
-                                           {name.bucket, name.object, coding.set, io::kWhole},
-                                           version.size, TurnFor::background);
+    auto from = co_await FullCopySource::open(node, coding.full_copy,
+                                              {name.bucket, name.object, coding.set, io::kFullCopy},
+                                              version.size, TurnFor::background);
     made = from ? co_await copy_into(**from, *lane, toll) : fail(from.error());
   }
   if (made) co_return lane;

@@ -36,17 +36,16 @@ Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll = {});
 
-/// The same out of the whole, where `version.coding` names it: when fewer than k slices are left.
-Task<Result<std::vector<std::shared_ptr<SliceLane>>>> cut_whole(TargetNode& node, ObjectName name,
-                                                                const io::ObjectRecord& version,
-                                                                std::vector<SliceGoal> goals,
-                                                                Toll toll = {},
-                                                                Refused refused = {});
+/// The same out of the full copy, where `version.coding` names it: when fewer than k slices are
+/// left.
+Task<Result<std::vector<std::shared_ptr<SliceLane>>>> cut_full_copy(
+    TargetNode& node, ObjectName name, const io::ObjectRecord& version,
+    std::vector<SliceGoal> goals, Toll toll = {}, Refused refused = {});
 
-/// Brings the whole here from where `version.coding` names it, or, when that is nowhere, makes it
-/// out of k slices; it waits to be sealed. Not under the name's lock. After an error nothing is
+/// Brings the full copy here from where `version.coding` names it, or, when that is nowhere, makes
+/// it out of k slices; it waits to be sealed. Not under the name's lock. After an error nothing is
 /// there.
-Task<Result<std::shared_ptr<SliceLane>>> make_whole(TargetNode& node, ObjectName name,
-                                                    io::ObjectRecord version, Toll toll = {});
+Task<Result<std::shared_ptr<SliceLane>>> make_full_copy(TargetNode& node, ObjectName name,
+                                                        io::ObjectRecord version, Toll toll = {});
 
 }  // namespace tarn::target

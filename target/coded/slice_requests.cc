@@ -41,7 +41,7 @@ Task<Status> receive_slice(http::Exchange& exchange, const SliceWrite& write, Wr
   co_return Status();
 }
 
-Task<Status> receive_whole(http::Exchange& exchange, WrittenSlice& into) {
+Task<Status> receive_full_copy(http::Exchange& exchange, WrittenSlice& into) {
   into.digests.emplace();
   const auto next = [&](std::span<std::byte> room) { return read_full(exchange, room); };
   CO_TRY_OK(co_await write_chunks(into.slice->file(), *into.digests, next));
@@ -57,8 +57,8 @@ Task<Status> write_slice(TargetNode& node, http::Request& request) {
   CO_TRY_OK(check_memory());
   WrittenSlice written;
   CO_TRY(written.slice, co_await begin_slice(node, write));
-  if (write.key.index == io::kWhole) {
-    CO_TRY_OK(co_await receive_whole(request.exchange, written));
+  if (write.key.index == io::kFullCopy) {
+    CO_TRY_OK(co_await receive_full_copy(request.exchange, written));
   } else {
     CO_TRY_OK(co_await receive_slice(request.exchange, write, written));
   }

@@ -82,8 +82,8 @@ bool SliceSet::move_to(io::Coding coding) {
 
 bool SliceSet::lost() const {
   const auto state = node_.view.state();
-  // Slices are made of the whole again, where that is.
-  if (coding_.whole != node_.id && state->map.find(coding_.whole) != nullptr) return false;
+  // Slices are made of the full copy again, where that is.
+  if (coding_.full_copy != node_.id && state->map.find(coding_.full_copy) != nullptr) return false;
   std::size_t left = 0;
   for (std::size_t slice = 0; slice < coding_.homes.size(); ++slice) {
     const std::string& home = coding_.homes[slice];

@@ -82,7 +82,7 @@ bool is_kept_otherwise(const api::BucketProps& props, const io::ObjectRecord& re
   const auto wanted = api::coding_of(props);
   if (!wanted || !wanted->is_coded(record.size)) return record.coding.has_value();
   return !record.coding || record.coding->k != wanted->k || record.coding->m != wanted->m ||
-         (record.coding->layout == io::Coding::Layout::whole) != wanted->whole;
+         (record.coding->layout == io::Coding::Layout::whole) != wanted->full_copy;
 }
 
 Task<Result<bool>> recode(TargetNode& node, ObjectName name) {

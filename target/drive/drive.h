@@ -256,11 +256,11 @@ class Drive {
   // caller that holds the slice's lock (SlicesHere) seals, raises or drops it.
 
   /// Data with which seal() makes a work file a slice. The file holds the blocks of a slice or the
-  /// bytes of a whole.
+  /// bytes of a full copy.
   struct SealOrder {
-    io::ObjectAttribute attribute;         ///< of kind slice; seal() says which file it is
-    std::string label;                     ///< what comes after the blocks (ec/); none of a whole
-    std::vector<std::uint32_t> checksums;  ///< of a whole: CRC32C of every MiB
+    io::ObjectAttribute attribute;  ///< of kind slice; seal() says which file it is
+    std::string label;              ///< what comes after the blocks (ec/); none of a full copy
+    std::vector<std::uint32_t> checksums;  ///< of a full copy: CRC32C of every MiB
     bool anew = false;                     ///< also in place of one that is as new
   };
   enum class Sealed : std::uint8_t {
@@ -279,8 +279,8 @@ class Drive {
   Task<Result<std::vector<std::pair<SliceKey, io::ObjectRecord>>>> slices_of(BucketId bucket,
                                                                              std::string name,
                                                                              std::uint64_t set);
-  /// A slice, opened for reading; null when it is not here. Of a whole it has the record of a plain
-  /// object. corrupt when its file has another length than its entry says.
+  /// A slice, opened for reading; null when it is not here. Of a full copy it has the record of a
+  /// plain object. corrupt when its file has another length than its entry says.
   Task<Result<std::shared_ptr<OpenObject>>> open_slice(SliceKey key);
   /// Bytes that follow a slice's blocks, unchanged. object_not_found, and corrupt when it is not
   /// this slice's label.
@@ -430,7 +430,7 @@ class Drive {
   void sync_ends(std::span<const Unsynced> files) TARN_REQUIRES(unsynced_mutex_);
   /// Between the two, without the mutex: the drive works meanwhile.
   Status sync_some(std::span<const Unsynced> files) TARN_EXCLUDES(unsynced_mutex_);
-  /// As a whole: when one of the files fails none of them counts as synced.
+  /// As a full copy: when one of the files fails none of them counts as synced.
   Status sync_now(std::span<const Unsynced> files);
   /// Returns when nothing of `file` waits for its sync any more: that would bring back the
   /// attribute that it was published with. On the drive's threads.

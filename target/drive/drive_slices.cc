@@ -1,5 +1,5 @@
-// Slices of objects on this drive (docs/decisions/019-coded-objects.md): slices and wholes whose
-// record, which says whether they count, lies elsewhere. A slice is sealed, and from then on
+// Slices of objects on this drive (docs/decisions/019-coded-objects.md): slices and full copies
+// whose record, which says whether they count, lies elsewhere. A slice is sealed, and from then on
 // durable and readable, until it is dropped.
 
 #include <algorithm>
@@ -35,12 +35,13 @@ Result<std::uint64_t> body_bytes(const Drive::SealOrder& order) {
     return fail(Errc::invalid_argument, "only a slice is sealed");
   const io::Slice& slice = *record.slice;
   TRY_OK(io::check(slice));
-  if (slice.index == io::kWhole) {
+  if (slice.index == io::kFullCopy) {
     if (slice.file_bytes == record.size && order.label.empty() &&
         order.checksums.size() == blocks_of(record.size))
       return record.size;
-    return fail(Errc::invalid_argument, "a whole of {} bytes with {} checksums, the object has {}",
-                slice.file_bytes, order.checksums.size(), record.size);
+    return fail(Errc::invalid_argument,
+                "a full copy of {} bytes with {} checksums, the object has {}", slice.file_bytes,
+                order.checksums.size(), record.size);
   }
   const auto label = ec::read_label(std::as_bytes(std::span(order.label)), slice.file_bytes);
   if (!label) return fail(Errc::invalid_argument, "{}", label.error().message);
@@ -93,7 +94,7 @@ Status Drive::commit_slice(const WorkFile& file, const SealOrder& order, const S
   TARN_CHECK(order.attribute.record.file == file.name_);
   IndexBatch batch;
   batch.put_slice(key, order.attribute.record);
-  if (key.index == io::kWhole) batch.put_block_checksums(file.name_, order.checksums);
+  if (key.index == io::kFullCopy) batch.put_block_checksums(file.name_, order.checksums);
   if (old) {
     // Holders of the slice's lock alone change it, so it is still what seal_now() found.
     TARN_CHECK(old->generation <= order.attribute.record.generation);
@@ -199,7 +200,7 @@ Result<std::shared_ptr<OpenObject>> Drive::open_slice_now(const SliceKey& key) {
   TRY(auto found, open_slice_file(key));
   if (!found) return std::shared_ptr<OpenObject>();
   io::ObjectRecord& record = found->record;
-  if (key.index == io::kWhole) {
+  if (key.index == io::kFullCopy) {
     record.kind = io::ObjectRecord::Kind::object;
     record.slice.reset();
     TRY(auto checksums, checksums_of(record));
@@ -223,7 +224,7 @@ Task<Result<std::shared_ptr<OpenObject>>> Drive::open_slice(SliceKey key) {
 
 Result<std::string> Drive::slice_label_now(const SliceKey& key) {
   TRY(const auto slice, open_slice_now(key));
-  if (!slice || key.index == io::kWhole)
+  if (!slice || key.index == io::kFullCopy)
     return fail(Errc::object_not_found, "slice {} of {} is not on drive {}", key.index, key.name,
                 options_.path);
   const io::ObjectRecord& record = slice->record();

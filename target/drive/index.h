@@ -33,8 +33,8 @@ class IndexMemory {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Slice of a version of an object: data, parity, or the whole (io::kWhole). On one drive there is
-/// one at most.
+/// Slice of a version of an object: data, parity, or the full copy (io::kFullCopy). On one drive
+/// there is one at most.
 struct SliceKey {
   BucketId bucket{};
   std::string name;

@@ -25,7 +25,7 @@ Task<Result<io::FileName>> read_slice_through(Drive& drive, SliceKey key, Toll t
     co_return fail(Errc::object_not_found, "slice {} of {} is not on drive {}", key.index, key.name,
                    drive.path());
   CO_TRY_OK(co_await read_through(slice, std::move(toll)));
-  if (key.index != io::kWhole) CO_TRY_OK(co_await drive.slice_label(key));
+  if (key.index != io::kFullCopy) CO_TRY_OK(co_await drive.slice_label(key));
   co_return slice->record().file;
 }
 

@@ -16,7 +16,7 @@ template <class CodingOrSlice>
   return {from.k, from.m, from.block_bytes};
 }
 
-/// Of a slice, not of a whole.
+/// Of a slice, not of a full copy.
 [[nodiscard]] inline ec::SliceId slice_id_of(const io::Slice& slice) {
   return {ec::SetId(slice.set), geometry_of(slice), slice.index};
 }

@@ -23,7 +23,7 @@ enum class SliceToken : std::uint64_t {};
 struct WrittenSlice {
   std::unique_ptr<NewSlice> slice;
   std::uint64_t bytes = 0;         ///< that were written
-  std::optional<Digests> digests;  ///< of a whole
+  std::optional<Digests> digests;  ///< of a full copy
 };
 
 /// The slices at a target that were written and not yet sealed, by their tokens. A restart forgets

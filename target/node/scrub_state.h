@@ -34,7 +34,7 @@ struct ScrubFinding {
     gone       ///< it is no longer needed
   };
   SliceKey key;         ///< set and index of a slice, 0 of an object
-  bool slice = false;   ///< a slice or a whole; else a copy of an object, or the only one
+  bool slice = false;   ///< a slice or a full copy; else a copy of an object, or the only one
   io::FileName file{};  ///< that was bad
   std::int64_t found_ns = 0;
   std::int64_t ended_ns = 0;  ///< when its outcome was seen

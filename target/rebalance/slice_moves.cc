@@ -57,12 +57,12 @@ Task<Result<bool>> copy_slice(Drive& from, const SliceKey& key, WorkFile& to, co
     };
     CO_TRY_OK(co_await write_chunks(to, digests, next));
   }
-  if (key.index != io::kWhole) {
+  if (key.index != io::kFullCopy) {
     CO_TRY(order.label, co_await from.slice_label(key));
     co_return true;
   }
   if (digests.xxh64() != slice->record().xxh64)
-    co_return fail(Errc::corrupt, "the whole of {} on drive {} does not match its checksum",
+    co_return fail(Errc::corrupt, "the full copy of {} on drive {} does not match its checksum",
                    key.name, from.path());
   order.checksums = digests.blocks();
   co_return true;

@@ -41,7 +41,7 @@ Together together(const CodedObject& object) {
   const io::Coding& coding = *object.record.coding;
   for (std::size_t i = 0; i < object.states.size(); ++i)
     add(coding.homes[i], object.states[i], object.drives[i]);
-  add(coding.whole, object.whole, object.whole_drive);
+  add(coding.full_copy, object.full_copy, object.full_copy_drive);
   return out;
 }
 
@@ -80,16 +80,17 @@ void coded_counts_count(const CodedObject& object, const Zones& zones, api::Slic
         std::count(object.states.begin(), object.states.end(), state));
   };
   const std::uint64_t good = number(SliceState::good);
-  const bool has_whole = object.whole == SliceState::good;
-  const std::uint64_t left = slices_left(coding, good, has_whole);
+  const bool has_full_copy = object.full_copy == SliceState::good;
+  const std::uint64_t left = slices_left(coding, good, has_full_copy);
   const Together slices = together(object);
   const std::uint64_t drives = drives_to_spare(slices, left);
   ++counts.objects;
-  const bool wants_whole = coding.layout == io::Coding::Layout::whole;
-  const bool waits_for_whole = !coding.whole.empty() && object.whole == SliceState::waiting;
-  const std::uint64_t waiting = number(SliceState::waiting) + (waits_for_whole ? 1 : 0);
-  const bool is_lost = !has_whole && !waits_for_whole && good + waiting < coding.k;
-  const bool lacks_some = good < object.states.size() || (wants_whole && !has_whole);
+  const bool wants_full_copy = coding.layout == io::Coding::Layout::whole;
+  const bool waits_for_full_copy =
+      !coding.full_copy.empty() && object.full_copy == SliceState::waiting;
+  const std::uint64_t waiting = number(SliceState::waiting) + (waits_for_full_copy ? 1 : 0);
+  const bool is_lost = !has_full_copy && !waits_for_full_copy && good + waiting < coding.k;
+  const bool lacks_some = good < object.states.size() || (wants_full_copy && !has_full_copy);
   if (lacks_some || drives < coding.m)
     counts.incomplete[object.name.object] = {drives, waiting, is_lost};
   counts.survives_drives = api::lesser(counts.survives_drives, drives);
@@ -100,7 +101,7 @@ void coded_counts_count(const CodedObject& object, const Zones& zones, api::Slic
 /// True if the object can be read from the slices that are on targets other than `without`.
 bool is_readable(const CodedObject& object, const std::set<std::string>& without) {
   const io::Coding& coding = *object.record.coding;
-  if (object.whole == SliceState::good && !without.contains(coding.whole)) return true;
+  if (object.full_copy == SliceState::good && !without.contains(coding.full_copy)) return true;
   std::size_t good = 0;
   for (std::size_t i = 0; i < object.states.size(); ++i)
     if (object.states[i] == SliceState::good && !without.contains(coding.homes[i])) ++good;

@@ -46,8 +46,8 @@ struct Written {
 
 /// Where a coding has a slice.
 std::string& home_of(io::Coding& coding, std::uint8_t index) {
-  TARN_CHECK(index == io::kWhole || index < coding.homes.size());
-  return index == io::kWhole ? coding.whole : coding.homes[index];
+  TARN_CHECK(index == io::kFullCopy || index < coding.homes.size());
+  return index == io::kFullCopy ? coding.full_copy : coding.homes[index];
 }
 
 void note_failed(const ObjectName& name, const Error& error) {
@@ -71,18 +71,18 @@ io::ObjectRecord readable(const CodedObject& object) {
   io::ObjectRecord out = object.record;
   for (std::size_t i = 0; i < object.states.size(); ++i)
     if (object.states[i] != SliceState::good) out.coding->homes[i].clear();
-  if (object.whole != SliceState::good) out.coding->whole.clear();
+  if (object.full_copy != SliceState::good) out.coding->full_copy.clear();
   return out;
 }
 
-/// The slices out of others, or, when these are too few, of the whole.
+/// The slices out of others, or, when these are too few, of the full copy.
 Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& object,
                                           const Repair& repair, const io::ObjectRecord& version,
                                           const Toll& toll, const Refused& refused) {
   if (repair.good >= version.coding->k)
     co_return co_await remake_slices(node, object.name, version, repair.anew, TurnFor::background,
                                      toll, refused);
-  co_return co_await cut_whole(node, object.name, version, repair.anew, toll, refused);
+  co_return co_await cut_full_copy(node, object.name, version, repair.anew, toll, refused);
 }
 
 /// cancelled when a repair of the name is in vain: it was told to stop, or the name has another
@@ -135,12 +135,12 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
     else
       failed(goal.home, moved.error());
   }
-  if (!repair.whole.empty()) {
-    auto whole = co_await make_whole(node, object.name, version, toll);
-    if (whole)
-      out.lanes.push_back(std::move(*whole));
+  if (!repair.full_copy.empty()) {
+    auto full_copy = co_await make_full_copy(node, object.name, version, toll);
+    if (full_copy)
+      out.lanes.push_back(std::move(*full_copy));
     else
-      failed(node.id, whole.error());
+      failed(node.id, full_copy.error());
   }
 }
 
@@ -176,18 +176,18 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   };
   // The record names these there already.
   sealed += (co_await seal(written, object, object.record.generation, true, in_place)).size();
-  if (!written.any() && !repair.drop_whole) co_return object.record;
+  if (!written.any() && !repair.drop_full_copy) co_return object.record;
   CO_TRY(const Generation generation, generation_above(node, wanted, write, object.record));
   TARN_CHECK(object.record.generation < generation);
   CO_FAIL_POINT("repair.before_seal");
   const auto moved =
       co_await seal(written, object, generation, false, [](const auto&) { return true; });
-  const bool drop_whole = repair.drop_whole && sealed + moved.size() == repair.slices();
-  if (moved.empty() && !drop_whole) co_return object.record;
+  const bool drop_full_copy = repair.drop_full_copy && sealed + moved.size() == repair.slices();
+  if (moved.empty() && !drop_full_copy) co_return object.record;
   CO_FAIL_POINT("repair.sealed");
   io::ObjectRecord now = object.record;
   for (const Lane& lane : moved) home_of(*now.coding, lane->index()) = lane->home();
-  if (drop_whole) now.coding->whole.clear();
+  if (drop_full_copy) now.coding->full_copy.clear();
   CO_TRY_OK(co_await recommit(node, wanted, write, std::move(here), generation, &*now.coding));
   sealed += moved.size();
   CO_FAIL_POINT("repair.before_drop");
@@ -211,7 +211,7 @@ Task<Result<std::size_t>> make_count(TargetNode& node, CodedObject& object,
   co_return sealed;
 }
 
-Task<Status> try_keep_whole(TargetNode& node, CodedObject object, Lane lane) {
+Task<Status> try_keep_full_copy(TargetNode& node, CodedObject object, Lane lane) {
   Written written;
   written.lanes.push_back(lane);
   CO_TRY_OK(co_await lane->finish());
@@ -245,11 +245,11 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
     const io::Coding& coding = *objects[i].record.coding;
     objects[i].states.assign(coding.homes.size(), SliceState::missing);
     objects[i].drives.assign(coding.homes.size(), 0);
-    objects[i].whole = SliceState::missing;
+    objects[i].full_copy = SliceState::missing;
     objects[i].unheard.clear();
     for (std::size_t slice = 0; slice < coding.homes.size(); ++slice)
       ask(i, coding.homes[slice], static_cast<std::uint8_t>(slice));
-    ask(i, coding.whole, io::kWhole);
+    ask(i, coding.full_copy, io::kFullCopy);
   }
   std::vector<Task<std::vector<SliceSeen>>> asked;
   std::vector<std::vector<Place>> places;
@@ -268,10 +268,10 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
       CodedObject& object = objects[at];
       const auto [state, drive, unheard] = answers[call][i];
       if (unheard)
-        object.unheard.insert(slice == io::kWhole ? object.record.coding->whole
-                                                  : object.record.coding->homes[slice]);
-      (slice == io::kWhole ? object.whole : object.states[slice]) = state;
-      (slice == io::kWhole ? object.whole_drive : object.drives[slice]) = drive;
+        object.unheard.insert(slice == io::kFullCopy ? object.record.coding->full_copy
+                                                     : object.record.coding->homes[slice]);
+      (slice == io::kFullCopy ? object.full_copy : object.states[slice]) = state;
+      (slice == io::kFullCopy ? object.full_copy_drive : object.drives[slice]) = drive;
     }
   }
 }
@@ -284,7 +284,7 @@ Repair repair_of(const TargetNode& node, const CodedObject& object,
   };
   return plan_repair(cluster::standing_members(*state->ownership->map),
                      cluster::placement_digest(object.name.uname),
-                     {*object.record.coding, object.states, object.whole}, node.id, takes);
+                     {*object.record.coding, object.states, object.full_copy}, node.id, takes);
 }
 
 bool is_to_be_fetched(const TargetNode& node, const ObjectName& name, const Repair& repair) {
@@ -305,10 +305,11 @@ WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
   std::set<std::string> homes;
   for (std::size_t i = 0; i < object.states.size(); ++i)
     if (object.states[i] == SliceState::waiting) homes.insert(coding.homes[i]);
-  if (!coding.whole.empty() && object.whole == SliceState::waiting) homes.insert(coding.whole);
-  if (!repair.whole_is_for.empty()) homes.insert(repair.whole_is_for);
+  if (!coding.full_copy.empty() && object.full_copy == SliceState::waiting)
+    homes.insert(coding.full_copy);
+  if (!repair.full_copy_is_for.empty()) homes.insert(repair.full_copy_is_for);
   for (const std::string& home : homes) {
-    const bool is_drive = !object.unheard.contains(home) && home != repair.whole_is_for;
+    const bool is_drive = !object.unheard.contains(home) && home != repair.full_copy_is_for;
     out.add({is_drive ? Why::waits_for_drive : Why::waits_for_node, home});
   }
   if (repair.unplaced > 0) out.add({Why::no_room, ""});
@@ -318,15 +319,15 @@ WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
 std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
   const auto layout = ec::Layout::of(geometry_of(*record.coding), record.size);
   if (!layout) return 0;
-  const std::uint64_t whole = repair.whole.empty() ? 0 : record.size;
-  return layout->blocks_bytes() * (repair.anew.size() + repair.moves.size()) + whole;
+  const std::uint64_t full_copy = repair.full_copy.empty() ? 0 : record.size;
+  return layout->blocks_bytes() * (repair.anew.size() + repair.moves.size()) + full_copy;
 }
 
 namespace {
 
 /// Outcome of a repair.
 struct Repaired {
-  std::size_t made = 0;   ///< slices made anew, and the whole
+  std::size_t made = 0;   ///< slices made anew, and the full copy
   std::size_t moved = 0;  ///< slices copied to where they belong
   bool all = false;       ///< what was to be done was done
 };
@@ -346,9 +347,9 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
     CO_TRY_OK(check_goes_on(node, object.name.uname));
     Written written;
     co_await write_all(node, object, part, making, full, written);
-    // The whole goes only when all slices are there.
-    part.drop_whole = part.drop_whole && sealed + part.slices() == repair.slices();
-    if (!written.any() && !part.drop_whole) continue;
+    // The full copy goes only when all slices are there.
+    part.drop_full_copy = part.drop_full_copy && sealed + part.slices() == repair.slices();
+    if (!written.any() && !part.drop_full_copy) continue;
     any = true;
     CO_TRY_OK(check_goes_on(node, object.name.uname));
     // Only now: a hand-over of the name waits for this, and not for all the bytes.
@@ -433,11 +434,11 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
   }
 }
 
-Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
-                      Restores::Turn turn) {
-  const Status kept = co_await try_keep_whole(node, object, std::move(lane));
+Task<void> keep_full_copy(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
+                          Restores::Turn turn) {
+  const Status kept = co_await try_keep_full_copy(node, object, std::move(lane));
   if (kept)
-    obs::log("repair").info("whole restored while it was read object={}", object.name.object);
+    obs::log("repair").info("full copy restored while it was read object={}", object.name.object);
   else
     note_failed(object.name, kept.error());
 }

@@ -20,11 +20,11 @@ namespace tarn::target {
 struct CodedObject {
   ObjectName name;
   io::ObjectRecord record;
-  std::vector<SliceState> states = {};     ///< of each slice
-  SliceState whole = SliceState::missing;  ///< of the whole
-  std::vector<std::uint64_t> drives = {};  ///< of each slice, as SliceSeen::drive
-  std::uint64_t whole_drive = 0;           ///< of the whole
-  std::set<std::string> unheard = {};      ///< targets that are down, or did not answer
+  std::vector<SliceState> states = {};         ///< of each slice
+  SliceState full_copy = SliceState::missing;  ///< of the full copy
+  std::vector<std::uint64_t> drives = {};      ///< of each slice, as SliceSeen::drive
+  std::uint64_t full_copy_drive = 0;           ///< of the full copy
+  std::set<std::string> unheard = {};          ///< targets that are down, or did not answer
 };
 
 /// Asks the homes of all slices: one call to each for kSlicesAtOnce of them.
@@ -50,10 +50,10 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 /// not be done.
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
 
-/// The whole of the object, which this target shall have, was written by a lane of index io::kWhole
-/// while it was read: makes it count, unless the object has changed since. A whole that fails is
-/// dropped: repair makes another.
-Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
-                      Restores::Turn turn);
+/// The full copy of the object, which this target shall have, was written by a lane of index
+/// io::kFullCopy while it was read: makes it count, unless the object has changed since. A full
+/// copy that fails is dropped: repair makes another.
+Task<void> keep_full_copy(TargetNode& node, CodedObject object, std::shared_ptr<SliceLane> lane,
+                          Restores::Turn turn);
 
 }  // namespace tarn::target

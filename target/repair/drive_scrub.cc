@@ -313,7 +313,7 @@ Task<Status> DriveScrub::read(const Entry& entry, io::FileName& file) {
   file = object ? object->record().file : io::FileName();
   if (!object) co_return Status();  // it has gone meanwhile
   CO_TRY_OK(co_await read_through(object, [this](std::uint64_t bytes) { return pay(bytes); }));
-  if (!entry.slice || entry.key.index == io::kWhole) co_return Status();
+  if (!entry.slice || entry.key.index == io::kFullCopy) co_return Status();
   const auto label = co_await drive_->slice_label(entry.key);
   if (!label && label.error().code == Errc::object_not_found) {
     file = {};

@@ -19,53 +19,54 @@ namespace tarn::target {
 /// Known states of the slices.
 struct SliceReport {
   const io::Coding& coding;
-  std::span<const SliceState> states;      ///< of each slice where `coding` names it
-  SliceState whole = SliceState::missing;  ///< the same of the whole
+  std::span<const SliceState> states;          ///< of each slice where `coding` names it
+  SliceState full_copy = SliceState::missing;  ///< the same of the full copy
 };
 
 struct Repair {
   std::vector<SliceGoal> anew;   ///< to be made out of others, where they were or elsewhere
   std::vector<SliceGoal> moves;  ///< good where they are, to be copied to where they belong
-  std::string whole;             ///< where the whole is to be made; empty: nowhere
-  /// True if the present whole (which was acknowledged before the slices) is not needed after this
-  /// repair.
-  bool drop_whole = false;
+  std::string full_copy;         ///< where the full copy is to be made; empty: nowhere
+  /// True if the present full copy (which was acknowledged before the slices) is not needed after
+  /// this repair.
+  bool drop_full_copy = false;
   std::size_t good = 0;      ///< slices that can be read now
   std::size_t left = 0;      ///< slices that may go before it is lost, of those that can be read
   std::size_t waiting = 0;   ///< slices that may be back
   std::size_t missing = 0;   ///< slices
   std::size_t unplaced = 0;  ///< missing slices that no target takes now
   bool lost = false;         ///< too few slices are there, also with those that may be back
-  /// The target that is to make the whole, which is missing; empty if that is `self`.
-  std::string whole_is_for = {};
+  /// The target that is to make the full copy, which is missing; empty if that is `self`.
+  std::string full_copy_is_for = {};
   bool placed_worse = false;  ///< after this repair a target has more of them than it shall
 
   [[nodiscard]] bool empty() const {
-    return anew.empty() && moves.empty() && whole.empty() && !drop_whole;
+    return anew.empty() && moves.empty() && full_copy.empty() && !drop_full_copy;
   }
   [[nodiscard]] std::size_t slices() const {
-    return anew.size() + moves.size() + (whole.empty() ? 0 : 1);
+    return anew.size() + moves.size() + (full_copy.empty() ? 0 : 1);
   }
 };
 
 /// Returns how many more slices of an object, whichever they are, may go before it is lost. `good`:
-/// slices that can be read; `has_whole`: the whole can be read, too.
-[[nodiscard]] std::size_t slices_left(const io::Coding& coding, std::size_t good, bool has_whole);
+/// slices that can be read; `has_full_copy`: the full copy can be read, too.
+[[nodiscard]] std::size_t slices_left(const io::Coding& coding, std::size_t good,
+                                      bool has_full_copy);
 
-/// True if `self` is where wholes of objects of this name belong.
-[[nodiscard]] bool is_home_of_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
-                                    const std::string& self);
+/// True if `self` is where full_copies of objects of this name belong.
+[[nodiscard]] bool is_home_of_full_copy(const cluster::NodeSet& standing, std::uint64_t name_digest,
+                                        const std::string& self);
 
-/// `standing` and `takes` as of plan_slices(). `self`: the target that is to do it; the whole
+/// `standing` and `takes` as of plan_slices(). `self`: the target that is to do it; the full copy
 /// follows the owner by the standing members, which makes it itself. Fewer than k good slices, and
-/// no good whole: nothing can be done.
+/// no good full copy: nothing can be done.
 [[nodiscard]] Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
                                  const SliceReport& report, const std::string& self,
                                  const std::function<bool(const std::string&)>& takes);
 
 /// Splits `repair` into parts that are each written and then sealed: the slices that are made anew,
-/// then each that is moved, then the whole. So no written slice waits for the others, which may
-/// take longer than OpenSlices::kKept. The last part has `drop_whole`.
+/// then each that is moved, then the full copy. So no written slice waits for the others, which may
+/// take longer than OpenSlices::kKept. The last part has `drop_full_copy`.
 [[nodiscard]] std::vector<Repair> parts_of(const Repair& repair);
 
 }  // namespace tarn::target

@@ -5,7 +5,7 @@
 namespace tarn::target {
 
 std::size_t danger_of(const Repair& repair) {
-  const bool makes = !repair.anew.empty() || !repair.whole.empty();
+  const bool makes = !repair.anew.empty() || !repair.full_copy.empty();
   return makes ? repair.left : RepairQueue::kInNoDanger;
 }
 

@@ -12,7 +12,7 @@ namespace tarn::target {
 /// Thread-safe.
 class Restores {
  public:
-  /// The right to restore the whole of a set, until its end.
+  /// The right to restore the full copy of a set, until its end.
   class [[nodiscard]] Turn {
    public:
     Turn() = default;

@@ -15,12 +15,12 @@
 namespace tarn::target {
 namespace {
 
-/// So long a reader waits for the drive of the whole before he is given slices (docs/reliability.md
-/// C11).
+/// So long a reader waits for the drive of the full copy before he is given slices
+/// (docs/reliability.md C11).
 constexpr std::chrono::seconds kGetCodedPatience{1};
 
-SliceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {
-  return {name.bucket, name.object, coding.set, io::kWhole};
+SliceKey key_of_full_copy(const ObjectName& name, const io::Coding& coding) {
+  return {name.bucket, name.object, coding.set, io::kFullCopy};
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, SliceKey key,
@@ -28,18 +28,18 @@ Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, SliceKey k
   co_return co_await node.store.slices().open(std::move(key), unless_slow);
 }
 
-/// The whole, when the record names it here and it can be opened; else null.
-Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName& name,
-                                             const io::Coding& coding, bool unless_slow) {
-  if (coding.whole != node.id) co_return nullptr;
-  const SliceKey key = key_of_whole(name, coding);
+/// The full copy, when the record names it here and it can be opened; else null.
+Task<std::shared_ptr<OpenObject>> open_full_copy(TargetNode& node, const ObjectName& name,
+                                                 const io::Coding& coding, bool unless_slow) {
+  if (coding.full_copy != node.id) co_return nullptr;
+  const SliceKey key = key_of_full_copy(name, coding);
   auto opened = co_await in_time(node, open_here(node, key, unless_slow), kGetCodedPatience);
   if (opened) co_return std::move(*opened);
   if (opened.error().code == Errc::timeout) co_return nullptr;
   note_if_bad(node, key, opened.error());
   // Gone, maybe: the repair finds out.
   node.repair_requests.add(name.bucket, name.object);
-  obs::log("target").warn("whole passed over by a reader object={} err={}", name.object,
+  obs::log("target").warn("full copy passed over by a reader object={} err={}", name.object,
                           opened.error().message);
   co_return nullptr;
 }
@@ -49,23 +49,23 @@ bool is_of_drive(const Error& error) {
   return error.code == Errc::corrupt || error.code == Errc::io || error.code == Errc::unavailable;
 }
 
-/// Sends the range from the whole, if there is one here. False: bytes from `range.offset` on, which
-/// is moved, are to come from elsewhere.
-Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
-                              const ObjectRequest& wanted, const io::ObjectRecord& record,
-                              http::ByteRange& range, const http::Response& response,
-                              bool unless_slow) {
-  const auto whole = co_await open_whole(node, wanted.name, *record.coding, unless_slow);
-  // A whole of another length is not the one that the record means.
-  if (whole == nullptr || whole->file_bytes() != record.size) co_return false;
-  Sender sender(exchange, whole, range, node.verify_always, nullptr, true);
+/// Sends the range from the full copy, if there is one here. False: bytes from `range.offset` on,
+/// which is moved, are to come from elsewhere.
+Task<Result<bool>> send_full_copy(TargetNode& node, http::Exchange& exchange,
+                                  const ObjectRequest& wanted, const io::ObjectRecord& record,
+                                  http::ByteRange& range, const http::Response& response,
+                                  bool unless_slow) {
+  const auto full_copy = co_await open_full_copy(node, wanted.name, *record.coding, unless_slow);
+  // A full copy of another length is not the one that the record means.
+  if (full_copy == nullptr || full_copy->file_bytes() != record.size) co_return false;
+  Sender sender(exchange, full_copy, range, node.verify_always, nullptr, true);
   Status sent = co_await sender.begin(response);
   if (sent && !sender.done()) sent = co_await sender.send();
   if (sent) co_return true;
   if (!is_of_drive(sent.error())) co_return fail(sent.error());
-  note_if_bad(node, key_of_whole(wanted.name, *record.coding), sent.error());
-  obs::log("target").warn("whole given up by a reader object={} at={} err={}", wanted.name.object,
-                          sender.at(), sent.error().message);
+  note_if_bad(node, key_of_full_copy(wanted.name, *record.coding), sent.error());
+  obs::log("target").warn("full copy given up by a reader object={} at={} err={}",
+                          wanted.name.object, sender.at(), sent.error().message);
   range.length -= sender.at() - range.offset;
   range.offset = sender.at();
   co_return false;
@@ -87,8 +87,8 @@ Restores& restores() {
   return all;
 }
 
-/// The whole, which a reader of all bytes leaves at an owner that should have it. A drive that does
-/// not keep up with the reader is no use.
+/// The full copy, which a reader of all bytes leaves at an owner that should have it. A drive that
+/// does not keep up with the reader is no use.
 class Restoring {
  public:
   static Task<Restoring> begin(TargetNode& node, const ObjectName& name,
@@ -96,15 +96,16 @@ class Restoring {
     Restoring out(node, name, record);
     const io::Coding& coding = *record.coding;
     const auto standing = cluster::standing_members(*node.view.state()->ownership->map);
-    const bool wanted = coding.layout == io::Coding::Layout::whole && coding.whole != node.id &&
-                        range.offset == 0 && range.length == record.size &&
-                        is_home_of_whole(standing, cluster::placement_digest(name.uname), node.id);
+    const bool wanted =
+        coding.layout == io::Coding::Layout::whole && coding.full_copy != node.id &&
+        range.offset == 0 && range.length == record.size &&
+        is_home_of_full_copy(standing, cluster::placement_digest(name.uname), node.id);
     if (!wanted) co_return out;
     if (auto turn = restores().begin(coding.set); turn.got()) {
       out.turn_.emplace(std::move(turn));
       SliceWrite write;
       write.token = new_slice_token();
-      write.key = key_of_whole(name, coding);
+      write.key = key_of_full_copy(name, coding);
       write.geometry = geometry_of(coding);
       write.bytes = record.size;
       const auto late = std::make_shared<bool>(false);
@@ -133,9 +134,9 @@ class Restoring {
   /// All has been taken.
   Task<void> end() {
     if (lane_ == nullptr) co_return;
-    node_.aside.spawn(
-        co_await asio::this_coro::executor, "whole",
-        keep_whole(node_, std::move(object_), std::exchange(lane_, nullptr), std::move(*turn_)));
+    node_.aside.spawn(co_await asio::this_coro::executor, "full copy",
+                      keep_full_copy(node_, std::move(object_), std::exchange(lane_, nullptr),
+                                     std::move(*turn_)));
   }
 
  private:
@@ -154,16 +155,16 @@ Task<Status> send_coded(TargetNode& node, http::Exchange& exchange, const Object
                         const io::ObjectRecord& record, http::ByteRange range,
                         http::Response response, bool& overtaken) {
   CO_TRY(const bool sent,
-         co_await send_whole(node, exchange, wanted, record, range, response, true));
+         co_await send_full_copy(node, exchange, wanted, record, range, response, true));
   if (sent) co_return co_await exchange.finish();
   CO_TRY_OK(check_memory());
   CodedReader reader(node, wanted.name, record, range.offset, range.offset + range.length);
   auto first = co_await reader.next();
   const bool begun = exchange.response_started();
   overtaken = reader.overtaken() && !begun;
-  if (!first && !begun && !overtaken) {  // a whole on a slow drive is better than nothing
+  if (!first && !begun && !overtaken) {  // a full copy on a slow drive is better than nothing
     CO_TRY(const bool sent_late,
-           co_await send_whole(node, exchange, wanted, record, range, response, false));
+           co_await send_full_copy(node, exchange, wanted, record, range, response, false));
     if (sent_late) co_return co_await exchange.finish();
   }
   if (!first) co_return fail(first.error());

@@ -20,11 +20,11 @@ namespace tarn::target {
 //
 // Bodies in MessagePack, since names may be any bytes.
 
-/// A file on a drive: an object, a copy of one, a slice, or the whole that lies beside slices.
+/// A file on a drive: an object, a copy of one, a slice, or the full copy that lies beside slices.
 struct Evictable {
   std::string name;               ///< of the object
   Generation generation;          ///< of an object or a copy; tells versions apart
-  std::optional<SliceKey> slice;  ///< of a slice or a whole; its set tells versions apart
+  std::optional<SliceKey> slice;  ///< of a slice or a full copy; its set tells versions apart
   std::uint64_t bytes = 0;        ///< that the file takes on the drive
   std::uint32_t last_read = 0;    ///< of the object, seconds since the epoch; 0: not known
 };

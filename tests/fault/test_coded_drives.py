@@ -12,7 +12,7 @@ import pytest
 from copies import redundancy
 from disks import seeded
 from harness import attribute, jobs
-from harness.coded import KIB, LIMIT, MIB, get, slices_of, props
+from harness.coded import KIB, LIMIT, MIB, get, props, slices_of
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from latency import forget_pages, machine_is_busy, measures_time

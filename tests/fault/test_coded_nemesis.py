@@ -7,7 +7,7 @@ import os
 import random
 
 from harness import attribute
-from harness.coded import WHOLE, props
+from harness.coded import FULL_COPY, props
 from harness.waiting import wait_until
 from load import Crowd
 from nemesis import Nemesis
@@ -36,7 +36,7 @@ def named(cluster):
             if name not in newest or newest[name]["generation"] < said["generation"]:
                 newest[name] = said
     codings = {name: said["coding"] for name, said in newest.items() if said.get("coding")}
-    return {name: {(coding["set"], i): [ids[home]] for i, home in [*enumerate(coding["homes"]), (WHOLE, coding["whole"])] if home}
+    return {name: {(coding["set"], i): [ids[home]] for i, home in [*enumerate(coding["homes"]), (FULL_COPY, coding["whole"])] if home}
             for name, coding in codings.items()}
 
 

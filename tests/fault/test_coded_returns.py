@@ -16,7 +16,7 @@ from disks import seeded
 from harness import attribute, jobs
 from harness.admin import act, does
 from harness.cli import Cli
-from harness.coded import KIB, WHOLE, flip
+from harness.coded import FULL_COPY, KIB, flip
 from harness.members import DOWN
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import wait_until
@@ -63,7 +63,7 @@ def what_is_wrong(cluster, names, m):
             wrong[name] = f"records at {[target for target, _ in records[name]]}"
             continue
         coding = max((said for _, said in records[name]), key=lambda said: said["generation"])["coding"]
-        homes = list(enumerate(coding["homes"])) + ([(WHOLE, coding["whole"])] if coding["whole"] else [])
+        homes = list(enumerate(coding["homes"])) + ([(FULL_COPY, coding["whole"])] if coding["whole"] else [])
         named = sorted((coding["set"], index, targets.get(home)) for index, home in homes)
         if named != sorted(slices[name]):
             wrong[name] = (named, sorted(slices[name]))
@@ -98,7 +98,7 @@ def not_named(cluster, target, drive):
     for path, said in attribute.slices([drive]):
         coding = max((record for _, record in records[said["name"]]), key=lambda record: record["generation"])["coding"]
         index = said["slice"]["index"]
-        if (coding["whole"] if index == WHOLE else coding["homes"][index]) != node:
+        if (coding["whole"] if index == FULL_COPY else coding["homes"][index]) != node:
             out.append(path)
     return out
 

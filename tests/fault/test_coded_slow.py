@@ -169,7 +169,7 @@ def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed)
     begun = time.monotonic()
     answer = client.request("GET", cluster.url_of(slow) + f"/v1/objects/cut/{name}?provider=ais", timeout=30)
     seconds = time.monotonic() - begun
-    given_up = cluster.logs[slow].matching("whole given up by a reader")
+    given_up = cluster.logs[slow].matching("full copy given up by a reader")
     print(f"injected: {disk.daemon.stats()} on {slow}; detected: {given_up[:1]}, the GET took {seconds:.2f} s")
     assert answer.status == 200 and answer.body == body
     assert disk.daemon.stats().get("delay.read", 0) >= 1 and len(given_up) == 1

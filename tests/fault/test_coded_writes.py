@@ -11,7 +11,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cli import Cli
 from harness.cluster import SHORT_LEASES
-from harness.coded import KIB, MIB, get, slices_of, props
+from harness.coded import KIB, MIB, get, props, slices_of
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from load import Crowd

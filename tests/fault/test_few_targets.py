@@ -11,7 +11,7 @@ import pytest
 from copies import redundancy, wait_noted
 from disks import seeded
 from harness import attribute, client
-from harness.coded import KIB, LIMIT, MIB, WHOLE, get, props
+from harness.coded import FULL_COPY, KIB, LIMIT, MIB, get, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -161,7 +161,7 @@ class Lost:
         self.cluster = self.stage.cluster
         self.cluster.create_bucket("cut", props(layout, 2, 1))
         wait_until_home(self.cluster)
-        self.slices = dict.fromkeys((0, 1, 2, WHOLE) if layout == "whole" else (0, 1, 2), 1)
+        self.slices = dict.fromkeys((0, 1, 2, FULL_COPY) if layout == "whole" else (0, 1, 2), 1)
         self.owned = {target: self.cluster.names_owned_by(target, "cut", 8) for target in self.cluster.targets()}
         self.wanted = {name: self.rng.randbytes(200 * KIB) for names in self.owned.values() for name in names}
         self.wanted |= {f"small-{i}": self.rng.randbytes(LIMIT) for i in range(8)}

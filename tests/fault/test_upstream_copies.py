@@ -230,7 +230,7 @@ def fill_up(disk, share):
     pytest.param(ON_NODES, True, id="copies, a node is dead"),
     pytest.param(props("striped"), False, id="slices", marks=C4),
     pytest.param(props("striped"), True, id="slices, a node is dead"),
-    pytest.param(props("whole"), False, id="wholes")])
+    pytest.param(props("whole"), False, id="full-copies")])
 def test_the_fullest_drive_evicts_what_was_read_least_recently(make_stage, web, rng, kept, dies):
     """Whatever node owns it; what has no file on the drive stays."""
     stage = upstream_cluster(make_stage, web, targets=4, drives=1, fs="ext4", size=96 * MIB,

@@ -5,7 +5,7 @@ from copies import redundancy
 from disks import seeded
 from harness import attribute, client
 from harness.cluster import process_is_alive
-from harness.coded import KIB, LIMIT, MIB, WHOLE, props
+from harness.coded import FULL_COPY, KIB, LIMIT, MIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -51,7 +51,7 @@ def zones_with_slices(cluster, zones):
     for zone, targets in zones.items():
         for target in targets:
             for _, said in attribute.slices(cluster.drives(target)):
-                if said["slice"]["index"] != WHOLE:
+                if said["slice"]["index"] != FULL_COPY:
                     found.setdefault(said["name"], []).append(zone)
     return found
 

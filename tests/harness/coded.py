@@ -9,7 +9,7 @@ from .waiting import wait_until
 KIB, MIB = 1 << 10, 1 << 20
 STRIPE = 2 * (64 * KIB - 32)  # bytes of an object in a stripe of two data slices
 LIMIT = 1000
-WHOLE = 255  # the number of the slice that is the whole object
+FULL_COPY = 255  # the number of the slice that is the full copy
 
 
 def props(layout, k=2, m=1, **others):

@@ -7,7 +7,7 @@ import threading
 import pytest
 from aistore.sdk import Client
 from harness import attribute, client
-from harness.coded import KIB, LIMIT, WHOLE, get, slices_of, props, record_of, records_of, targets
+from harness.coded import FULL_COPY, KIB, LIMIT, get, props, record_of, records_of, slices_of, targets
 from harness.jobs import ended, snaps, start, total
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
@@ -50,7 +50,7 @@ def wait_kept(cluster, bodies, k, m, layout):
     """Until all that lies anywhere is what this coding wants (k 0: none), each object with `m` + 1 records or copies; all of it readable."""
     def of(name):
         coded = k > 0 and len(bodies[name]) > LIMIT
-        wanted = {i: 1 for i in range(k + m)} | ({WHOLE: 1} if layout == "whole" else {}) if coded else {}
+        wanted = {i: 1 for i in range(k + m)} | ({FULL_COPY: 1} if layout == "whole" else {}) if coded else {}
         return {index: len(homes) for index, homes in slices_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
 
     for name, body in bodies.items():

@@ -10,7 +10,7 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
-from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, slices_of, props, put_aside, record_of, records_of, targets
+from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, props, put_aside, record_of, records_of, slices_of, targets
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 

@@ -9,7 +9,7 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.azurite import ACCOUNT, KEY, AzureServer, account_sas
 from harness.cli import Cli
-from harness.coded import slices_of, props
+from harness.coded import props, slices_of
 from harness.sdk import client_of
 from harness.upstreams import evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until

@@ -7,7 +7,7 @@ import pytest
 from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
-from harness.coded import slices_of, props
+from harness.coded import props, slices_of
 from harness.sdk import client_of
 from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until

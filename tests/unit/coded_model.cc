@@ -292,7 +292,7 @@ bool World::holds(int target, int set, int index) const {
                      [&](const Slice& slice) { return slice.set == set && slice.index == index; });
 }
 
-/// Slices of a record that are where it names them; the whole counts as k of them. Not counted:
+/// Slices of a record that are where it names them; the full copy counts as k of them. Not counted:
 /// those at target `without`, on drive `drive_of` of it or (-1) on any. `serving`: those only that
 /// can be read now.
 int World::readable(const Record& record, Mask without, int drive_of, bool serving) {
@@ -306,7 +306,7 @@ int World::readable(const Record& record, Mask without, int drive_of, bool servi
       if (slice.set != record.set || slice.index != i) continue;
       if (serving && !serves(self, slice)) continue;
       if (has(without, home) && (drive_of < 0 || slice.drive == drive_of)) continue;
-      count += i == shape_.whole() ? shape_.k : 1;
+      count += i == shape_.full_copy() ? shape_.k : 1;
       break;
     }
   }

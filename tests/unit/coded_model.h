@@ -45,7 +45,7 @@ struct Shape {
   int targets = 4;
 
   [[nodiscard]] int slices() const { return k + m; }
-  [[nodiscard]] int whole() const { return k + m; }  ///< the index of the whole
+  [[nodiscard]] int full_copy() const { return k + m; }  ///< the index of the full copy
   [[nodiscard]] int indexes() const { return k + m + 1; }
   [[nodiscard]] int copies() const { return m + 1; }
 };

@@ -27,7 +27,7 @@ void World::client_repair(int owner, Mask up) {
     if (home != kNobody) taken |= bit(home);
   for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = is.home[at_index(i)];
-    if (i == shape_.whole() && home == kNobody && !chance(10)) continue;
+    if (i == shape_.full_copy() && home == kNobody && !chance(10)) continue;
     const bool good = home != kNobody && at(home).up && find(home, is.set, i) != nullptr;
     if (good && !chance(25)) continue;
     if (!good && home != kNobody && at(home).up && chance(50)) {
@@ -42,7 +42,8 @@ void World::client_repair(int owner, Mask up) {
   repair(owner, to);
 }
 
-/// Striped, with the whole at the owner, or the whole alone. `again`: what is there is coded anew.
+/// Striped, with the full copy at the owner, or the full copy alone. `again`: what is there is
+/// coded anew.
 void World::client_put(int owner, Mask up, bool again) {
   Homes to = nowhere();
   Mask free = up;
@@ -52,7 +53,7 @@ void World::client_put(int owner, Mask up, bool again) {
     to[at_index(i)] = home;
     free &= ~bit(home);
   }
-  if (layout >= 60) to[at_index(shape_.whole())] = owner;
+  if (layout >= 60) to[at_index(shape_.full_copy())] = owner;
   if (!again) {
     put(owner, Kind::coded, to);
     return;
@@ -255,7 +256,7 @@ void World::repair_all(int owner) {
   bool wanted = false;
   for (int i = 0; i < shape_.indexes(); ++i) {
     int home = is.home[at_index(i)];
-    if (i == shape_.whole() && home == kNobody) continue;
+    if (i == shape_.full_copy() && home == kNobody) continue;
     if (home != kNobody && find(home, is.set, i) != nullptr) continue;
     if (home == kNobody) home = free != 0 ? first_of(free) : pick(shape_.targets);
     free &= ~bit(home);
@@ -320,7 +321,7 @@ void World::check_at_rest() {
   for (int i = 0; i < shape_.indexes(); ++i) {
     const int home = is.home[at_index(i)];
     if (home == kNobody) {
-      if (i != shape_.whole()) return fail("at rest a slice is missing");
+      if (i != shape_.full_copy()) return fail("at rest a slice is missing");
     } else if (find(home, is.set, i) == nullptr) {
       return fail("at rest a named slice is missing");
     }

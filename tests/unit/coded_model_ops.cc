@@ -305,10 +305,10 @@ void World::step_sealed(Op& op) {
     slices += op.made.home[at_index(i)] != kNobody ? 1 : 0;
     wanted += op.to[at_index(i)] != kNobody ? 1 : 0;
   }
-  const bool whole = op.made.home[at_index(shape_.whole())] != kNobody;
-  const bool whole_wanted = op.to[at_index(shape_.whole())] != kNobody;
+  const bool full_copy = op.made.home[at_index(shape_.full_copy())] != kNobody;
+  const bool full_copy_wanted = op.to[at_index(shape_.full_copy())] != kNobody;
   const bool enough =
-      whole_wanted ? whole && (wanted == 0 || slices >= shape_.k) : slices >= shape_.k + 1;
+      full_copy_wanted ? full_copy && (wanted == 0 || slices >= shape_.k) : slices >= shape_.k + 1;
   if (enough) return;
   // No target was given a record that names them, nor will be.
   for (int i = 0; i < shape_.indexes(); ++i) {

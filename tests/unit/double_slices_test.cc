@@ -111,7 +111,7 @@ TEST_CASE("double slices: keys that several drives have are found, page by page"
 TEST_CASE("double slices: one is left where the name wants it, with the highest generation",
           "[target][slice]") {
   Store f(2);
-  const std::uint8_t index = GENERATE(std::uint8_t{0}, io::kWhole);
+  const std::uint8_t index = GENERATE(std::uint8_t{0}, io::kFullCopy);
   const auto counter = GENERATE(std::uint64_t{4}, std::uint64_t{5}, std::uint64_t{6});
   const CutObject object;
   const SliceKey key = object.key(index);
@@ -160,7 +160,7 @@ TEST_CASE("double slices: a drive that is being emptied does not keep one", "[ta
 TEST_CASE("double slices: one that is damaged goes, and of two that are both stay",
           "[target][slice]") {
   Store f(2);
-  const std::uint8_t index = GENERATE(std::uint8_t{0}, io::kWhole);
+  const std::uint8_t index = GENERATE(std::uint8_t{0}, io::kFullCopy);
   const CutObject object;
   const SliceKey key = object.key(index);
   const std::size_t liked = liked_by(f, object);

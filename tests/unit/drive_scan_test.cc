@@ -107,10 +107,10 @@ TEST_CASE("drive scan: slices without a record are told of when they are enough"
   const auto files = found.scan.without_record().at({"b", "a"});
   REQUIRE(files.size() == 1);
   CHECK(bytes_of(files.front()) == object.content);
-  REQUIRE(seal(*f.drive, object, io::kWhole, 50) == Drive::Sealed::done);
-  const auto with_whole = Scanned(f).scan.without_record().at({"b", "a"});
-  REQUIRE(with_whole.size() == 2);
-  CHECK(with_whole.front().slices == nullptr);
+  REQUIRE(seal(*f.drive, object, io::kFullCopy, 50) == Drive::Sealed::done);
+  const auto with_full_copy = Scanned(f).scan.without_record().at({"b", "a"});
+  REQUIRE(with_full_copy.size() == 2);
+  CHECK(with_full_copy.front().slices == nullptr);
 }
 
 }  // namespace drive_scan_test

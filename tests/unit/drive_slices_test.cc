@@ -61,24 +61,25 @@ TEST_CASE("slice: what is sealed is read, block by block and with its label",
     if (start == 0) f.quiesce();
   }
   CHECK_FALSE(read_slice(f, {kSliceBucket, "a", 1, 0}));
-  CHECK_FALSE(read_slice(f, object.key(io::kWhole)));
+  CHECK_FALSE(read_slice(f, object.key(io::kFullCopy)));
   f.open();
   CHECK(f.drive->recovery().slices == 3);
   CHECK(f.drive->recovery().records == 0);
   CHECK(read_slice(f, object.key(1)) == object.slices[1]);
 }
 
-TEST_CASE("slice: a whole is read as an object is, and adopted as one", "[target][drive][slice]") {
+TEST_CASE("slice: a full copy is read as an object is, and adopted as one",
+          "[target][drive][slice]") {
   Fixture f;
   const CutObject object(2 * kBlockBytes + 99);
-  const SliceKey key = object.key(io::kWhole);
-  REQUIRE(seal(*f.drive, object, io::kWhole, 5) == Sealed::done);
+  const SliceKey key = object.key(io::kFullCopy);
+  REQUIRE(seal(*f.drive, object, io::kFullCopy, 5) == Sealed::done);
   {
-    const auto whole = wait_for(f.drive->open_slice(key)).value();
-    REQUIRE(whole);
-    CHECK(whole->record().kind == io::ObjectRecord::Kind::object);
-    CHECK(whole->record().etag() == object.order(io::kWhole, 5).attribute.record.etag());
-    CHECK(whole->has_checksums());
+    const auto full_copy = wait_for(f.drive->open_slice(key)).value();
+    REQUIRE(full_copy);
+    CHECK(full_copy->record().kind == io::ObjectRecord::Kind::object);
+    CHECK(full_copy->record().etag() == object.order(io::kFullCopy, 5).attribute.record.etag());
+    CHECK(full_copy->has_checksums());
   }
   CHECK(read_slice(f, key) == object.content);
   CHECK_FALSE(wait_for(f.drive->open_slice(object.key(0))).value());
@@ -153,7 +154,7 @@ TEST_CASE("slice: what is not as long as it says, or another's, is not sealed",
   order = object.order(0, 5);
   order.attribute.record.slice.reset();
   CHECK(refused(object.slices[0], order));
-  order = object.order(io::kWhole, 5);
+  order = object.order(io::kFullCopy, 5);
   order.checksums.clear();
   CHECK(refused(object.content, order));
   f.quiesce();
@@ -227,7 +228,7 @@ TEST_CASE("slice: a lost index is made again from the files", "[target][drive][s
   Fixture f;
   const CutObject one;
   const CutObject other(700, 99);
-  for (const std::uint8_t index : {std::uint8_t{0}, std::uint8_t{1}, io::kWhole}) {
+  for (const std::uint8_t index : {std::uint8_t{0}, std::uint8_t{1}, io::kFullCopy}) {
     REQUIRE(seal(*f.drive, one, index, 5 + index) == Sealed::done);
     REQUIRE(seal(*f.drive, other, index, 6) == Sealed::done);
   }
@@ -300,7 +301,7 @@ TEST_CASE("slice: those of a destroyed bucket go", "[target][drive][slice]") {
   Fixture f;
   const CutObject object;
   REQUIRE(seal(*f.drive, object, 0, 5) == Sealed::done);
-  REQUIRE(seal(*f.drive, object, io::kWhole, 5) == Sealed::done);
+  REQUIRE(seal(*f.drive, object, io::kFullCopy, 5) == Sealed::done);
   SECTION("while the drive is in use") {
     f.drive->forget_bucket(kSliceBucket);
     f.quiesce();

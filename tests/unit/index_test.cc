@@ -21,7 +21,7 @@ io::ObjectRecord slice_record(const SliceKey& key, std::uint64_t counter = 1) {
   record.version = 0;
   record.size = 100;
   record.slice = io::Slice{key.set, 2, 1, key.index, 512, 200, {1, 1, 1}};
-  if (key.index == io::kWhole) record.slice->file_bytes = record.size;
+  if (key.index == io::kFullCopy) record.slice->file_bytes = record.size;
   return record;
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("index: names that begin alike keep their slices apart", "[target][ind
   // In the order of names: the end of one is below whatever another goes on with.
   for (const std::string name : {"a", "a\x01", "a/", "aa", "b"})
     for (const std::uint64_t set : {std::uint64_t{0}, std::uint64_t{5}, ~std::uint64_t{0}})
-      for (const std::uint8_t index : {std::uint8_t{0}, std::uint8_t{1}, io::kWhole})
+      for (const std::uint8_t index : {std::uint8_t{0}, std::uint8_t{1}, io::kFullCopy})
         all.push_back({kBucket, name, set, index});
   for (auto at = all.rbegin(); at != all.rend(); ++at) f.put(*at);
   f.put({BucketId(8), "a", 5, 0});

@@ -37,7 +37,7 @@ io::ObjectAttribute coded_sample() {
   coding.set = 0x1122334455667788;
   coding.written = {3, 1000, 16};
   coding.homes = {"t2", "", "t1"};
-  coding.whole = "t2";
+  coding.full_copy = "t2";
   return attribute;
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("attribute: the largest coding fits beside ordinary names", "[io][attr
   coding.m = 8;
   coding.homes.clear();
   for (int i = 0; i < 32; ++i) coding.homes.push_back(fmt::format("t{:07d}", i));
-  coding.whole = "t0000099";
+  coding.full_copy = "t0000099";
   const std::string bytes = io::encode(attribute);
   CHECK(bytes.size() - without < 400);
   CHECK(io::decode_attribute(bytes).value() == attribute);
@@ -190,7 +190,9 @@ TEST_CASE("attribute: what is no coding or no slice is refused", "[io][attribute
            [](io::ObjectRecord& r) { r.slice->index = 3; },
            [](io::ObjectRecord& r) { r.slice->index = 254; },
            [](io::ObjectRecord& r) { r.slice->block_bytes = 1000; },
-           [](io::ObjectRecord& r) { r.slice->index = io::kWhole; },  // not as large as the object
+           [](io::ObjectRecord& r) {
+             r.slice->index = io::kFullCopy;
+           },  // not as large as the object
            [](io::ObjectRecord& r) { r.version = 1; },
            [](io::ObjectRecord& r) { r.custom.emplace_back("a", "b"); },
            [](io::ObjectRecord& r) { r.slice.reset(); },
@@ -199,10 +201,10 @@ TEST_CASE("attribute: what is no coding or no slice is refused", "[io][attribute
     change(record);
     CHECK_FALSE(is_taken(record));
   }
-  auto whole = slice_sample().record;
-  whole.slice->index = io::kWhole;
-  whole.slice->file_bytes = whole.size;
-  CHECK(is_taken(whole));
+  auto full_copy = slice_sample().record;
+  full_copy.slice->index = io::kFullCopy;
+  full_copy.slice->file_bytes = full_copy.size;
+  CHECK(is_taken(full_copy));
 }
 
 TEST_CASE("attribute: homes are written one way only", "[io][attribute]") {
@@ -219,7 +221,7 @@ TEST_CASE("attribute: homes are written one way only", "[io][attribute]") {
   CHECK_FALSE(taken(1, {"a", "b"}, {1, 3, 2}));  // there is no third
   CHECK_FALSE(taken(1, {"a", "a"}, {1, 2, 0}));  // twice
   CHECK_FALSE(taken(1, {"a", ""}, {1, 2, 0}));   // none
-  CHECK_FALSE(taken(1, {"a"}, {1, 0}));          // none said of the whole
+  CHECK_FALSE(taken(1, {"a"}, {1, 0}));          // none said of the full copy
   CHECK_FALSE(taken(1, {"a"}, {1, 0, 0, 0}));    // more than there can be
   CHECK_FALSE(taken(1, {"a", "b", "c", "d"}, {1, 2, 3}));
   CHECK_FALSE(taken(2, {"a"}, {1, 0, 0}));  // no tombstone has this format

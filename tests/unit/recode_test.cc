@@ -98,7 +98,7 @@ TEST_CASE("recode: what ec-encode may ask for") {
   const auto again = api::with_coding(*asked, json{{"layout", "striped"}});
   REQUIRE(again);
   CHECK(api::coding_of(*again)->k == 4);
-  CHECK_FALSE(api::coding_of(*again)->whole);
+  CHECK_FALSE(api::coding_of(*again)->full_copy);
   for (const json& nothing : {json(), json(""), json("{}"), json::object()}) {
     const auto same = api::with_coding(*again, nothing);
     REQUIRE(same);

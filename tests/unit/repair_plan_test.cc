@@ -34,7 +34,7 @@ struct Object {
   io::Coding coding;
   std::vector<SliceState> states{3, SliceState::good};
   std::set<std::string> down;
-  SliceState whole = SliceState::missing;
+  SliceState full_copy = SliceState::missing;
   std::string self = "t0";
 
   Object() {
@@ -44,7 +44,7 @@ struct Object {
       coding.homes.push_back(standing.id(home.node));
   }
   [[nodiscard]] Repair plan() const {
-    return plan_repair(standing, kName, {coding, states, whole}, self,
+    return plan_repair(standing, kName, {coding, states, full_copy}, self,
                        [&](const std::string& id) { return !down.contains(id); });
   }
   [[nodiscard]] bool is_home(const std::string& id) const {
@@ -57,13 +57,13 @@ TEST_CASE("repair plan: what is written counts before the next part is begun", "
   repair.good = 4;
   repair.anew = {{0, "t0", 0}, {1, "t1", 0}};
   repair.moves = {{2, "t2", 0}, {3, "t3", 0}};
-  repair.whole = "t4";
+  repair.full_copy = "t4";
   auto parts = parts_of(repair);
   REQUIRE(parts.size() == 4);
   CHECK(parts[0].anew.size() == 2);
   CHECK(parts[1].moves.front().index == 2);
   CHECK(parts[2].moves.front().index == 3);
-  CHECK(parts[3].whole == "t4");
+  CHECK(parts[3].full_copy == "t4");
   std::size_t slices = 0;
   for (const Repair& part : parts) {
     CHECK(part.good == 4);  // so that anew slices are made out of slices
@@ -71,17 +71,17 @@ TEST_CASE("repair plan: what is written counts before the next part is begun", "
   }
   CHECK(slices == repair.slices());
   // The drop of a full copy comes after all others, or alone.
-  repair.whole.clear();
-  repair.drop_whole = true;
+  repair.full_copy.clear();
+  repair.drop_full_copy = true;
   parts = parts_of(repair);
   REQUIRE(parts.size() == 3);
-  CHECK_FALSE(parts[0].drop_whole);
-  CHECK(parts[2].drop_whole);
+  CHECK_FALSE(parts[0].drop_full_copy);
+  CHECK(parts[2].drop_full_copy);
   repair.anew.clear();
   repair.moves.clear();
   parts = parts_of(repair);
   REQUIRE(parts.size() == 1);
-  CHECK(parts[0].drop_whole);
+  CHECK(parts[0].drop_full_copy);
   CHECK(parts[0].slices() == 0);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("repair plan: it is known why a slice cannot be made", "[target][repai
   CHECK_FALSE(object.plan().lost);  // the one that waits would make them enough
   object.states[1] = SliceState::missing;
   CHECK(object.plan().lost);
-  object.whole = SliceState::waiting;
+  object.full_copy = SliceState::waiting;
   CHECK_FALSE(object.plan().lost);
   object.states[1] = SliceState::good;
   CHECK(object.plan().unplaced == 0);
@@ -174,42 +174,42 @@ TEST_CASE("repair plan: reasons name the targets that are waited for", "[target]
         std::map<WaitReason, std::uint64_t>{{{Why::too_few_slices, ""}, 1}});
 }
 
-TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][repair]") {
+TEST_CASE("repair plan: the full copy follows the owner, who makes it", "[target][repair]") {
   Object object;
   const auto order = object.standing.homes(kName, 4);
   const auto id = [&](std::size_t i) { return object.standing.id(order[i].node); };
   object.coding.layout = io::Coding::Layout::whole;
   object.coding.homes = {id(1), id(2), id(3)};
-  object.coding.whole = object.self = id(0);
-  object.whole = SliceState::good;
+  object.coding.full_copy = object.self = id(0);
+  object.full_copy = SliceState::good;
   CHECK(object.plan().empty());
   CHECK(object.plan().missing == 0);
   SECTION("gone from where it belongs") {
-    object.whole = SliceState::missing;
-    CHECK(object.plan().whole == id(0));
+    object.full_copy = SliceState::missing;
+    CHECK(object.plan().full_copy == id(0));
     CHECK(object.plan().missing == 1);
     CHECK(object.plan().slices() == 1);
-    object.whole = SliceState::waiting;
+    object.full_copy = SliceState::waiting;
     CHECK(object.plan().empty());
     CHECK(object.plan().waiting == 1);
   }
   SECTION("still with the owner of before, good or not") {
     for (const auto state : {SliceState::good, SliceState::waiting, SliceState::missing}) {
-      object.coding.whole = "somebody";
-      object.whole = state;
-      CHECK(object.plan().whole == id(0));
+      object.coding.full_copy = "somebody";
+      object.full_copy = state;
+      CHECK(object.plan().full_copy == id(0));
     }
   }
   SECTION("who owns the name for as long as the owner is down does not make it") {
     object.self = id(1);
-    object.whole = SliceState::waiting;
+    object.full_copy = SliceState::waiting;
     CHECK(object.plan().empty());
   }
   SECTION("striped objects have none") {
     object.coding.layout = io::Coding::Layout::striped;
     object.coding.homes = {id(0), id(1), id(2)};
-    object.coding.whole = "";
-    object.whole = SliceState::missing;
+    object.coding.full_copy = "";
+    object.full_copy = SliceState::missing;
     CHECK(object.plan().empty());
   }
   SECTION("one that was acknowledged before the slices goes when they are there") {
@@ -217,25 +217,25 @@ TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][re
     object.coding.homes = {"", "", ""};
     object.states = {3, SliceState::missing};
     CHECK(object.plan().anew.size() == 3);
-    CHECK(object.plan().drop_whole);
+    CHECK(object.plan().drop_full_copy);
     object.down = {id(0), id(1), id(2), id(3), "t0", "t1", "t2", "t3", "t4"};
-    CHECK_FALSE(object.plan().drop_whole);
+    CHECK_FALSE(object.plan().drop_full_copy);
     object.down.clear();
     object.coding.homes = {id(0), id(1), id(2)};
     object.states = {3, SliceState::good};
-    CHECK(object.plan().drop_whole);
+    CHECK(object.plan().drop_full_copy);
     CHECK_FALSE(object.plan().empty());
     CHECK(object.plan().slices() == 0);
   }
   SECTION("with fewer than k slices it is what they are made of") {
     object.states = {SliceState::missing, SliceState::missing, SliceState::good};
     CHECK(object.plan().anew.size() == 2);
-    object.whole = SliceState::missing;
+    object.full_copy = SliceState::missing;
     CHECK(object.plan().empty());
-    object.whole = SliceState::good;
-    object.coding.whole = "another target";
+    object.full_copy = SliceState::good;
+    object.coding.full_copy = "another target";
     CHECK(object.plan().anew.size() == 2);
-    CHECK(object.plan().whole == id(0));
+    CHECK(object.plan().full_copy == id(0));
   }
 }
 
@@ -246,13 +246,13 @@ TEST_CASE("repair plan: nobody that is down takes a slice", "[target][repair]") 
   for (const auto& goal : object.plan().anew) CHECK_FALSE(object.down.contains(goal.home));
 }
 
-TEST_CASE("repair plan: what is left is counted with the whole, and without what waits",
+TEST_CASE("repair plan: what is left is counted with the full copy, and without what waits",
           "[target][repair]") {
   Object object;
   CHECK(object.plan().left == 1);
   object.states[0] = SliceState::waiting;
   CHECK(object.plan().left == 0);
-  object.whole = SliceState::good;
+  object.full_copy = SliceState::good;
   CHECK(object.plan().left == 1);
   object.states = {3, SliceState::missing};
   CHECK(object.plan().left == 0);
@@ -260,19 +260,19 @@ TEST_CASE("repair plan: what is left is counted with the whole, and without what
   CHECK(object.plan().left == 2);
 }
 
-TEST_CASE("slice judge: a whole is the object, as k slices are, and what waits may be",
+TEST_CASE("slice judge: a full copy is the object, as k slices are, and what waits may be",
           "[target][repair]") {
   LeftOfSet left;
   CHECK_FALSE(left.may_be_the_object(2));
   left.add(0, SliceState::good);
   left.add(0, SliceState::good);  // at another target
   left.add(1, SliceState::missing);
-  left.add(io::kWhole, SliceState::missing);
+  left.add(io::kFullCopy, SliceState::missing);
   CHECK_FALSE(left.may_be_the_object(2));
   SECTION("another slice") { left.add(4, SliceState::good); }
   SECTION("a slice that may be back") { left.add(4, SliceState::waiting); }
-  SECTION("the whole") { left.add(io::kWhole, SliceState::good); }
-  SECTION("a whole that may be back") { left.add(io::kWhole, SliceState::waiting); }
+  SECTION("the full copy") { left.add(io::kFullCopy, SliceState::good); }
+  SECTION("a full copy that may be back") { left.add(io::kFullCopy, SliceState::waiting); }
   CHECK(left.may_be_the_object(2));
 }
 

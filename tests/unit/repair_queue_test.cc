@@ -36,12 +36,12 @@ TEST_CASE("repair queue: who bears the fewest losses is first, however many slic
   Repair moved = repair(0, 0);
   moved.moves.push_back({1, "t3", 0});
   queue.add(danger_of(moved), entry("to be moved"));
-  Repair whole = repair(3, 0);
-  whole.whole = "t1";
-  queue.add(danger_of(whole), entry("without its whole"));
+  Repair full_copy = repair(3, 0);
+  full_copy.full_copy = "t1";
+  queue.add(danger_of(full_copy), entry("without its full copy"));
   CHECK(queue.size() == 5);
   CHECK(all_of(queue) == std::vector<std::string>{"4+1 without 1", "8+4 without 3", "4+2 without 1",
-                                                  "without its whole", "to be moved"});
+                                                  "without its full copy", "to be moved"});
   CHECK(queue.size() == 0);
   CHECK_FALSE(queue.let_some_go());
 }

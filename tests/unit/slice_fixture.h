@@ -33,10 +33,10 @@ struct CutObject {
 
   [[nodiscard]] SliceKey key(std::uint8_t index) const { return {kSliceBucket, name, set, index}; }
   [[nodiscard]] const std::string& body(std::uint8_t index) const {
-    return index == io::kWhole ? content : slices.at(index);
+    return index == io::kFullCopy ? content : slices.at(index);
   }
   [[nodiscard]] std::string label(std::uint8_t index) const {
-    if (index == io::kWhole) return {};
+    if (index == io::kFullCopy) return {};
     ec::Label out;
     out.slice = {ec::SetId(set), geometry, index};
     out.bucket_id = kSliceBucket;
@@ -63,7 +63,7 @@ struct CutObject {
     out.label = label(index);
     record.slice =
         slice_of({ec::SetId(set), geometry, index}, body(index).size() + out.label.size(), gen(1));
-    if (index == io::kWhole)
+    if (index == io::kFullCopy)
       for (std::size_t at = 0; at < content.size(); at += kBlockBytes)
         out.checksums.push_back(crc32c(std::string_view(content).substr(at, kBlockBytes)));
     out.anew = anew;
@@ -88,7 +88,7 @@ inline Result<Drive::Sealed> seal(Drive& drive, const CutObject& object, std::ui
   return wait_for(seal_task(drive, object.body(index), object.order(index, counter, anew)));
 }
 
-/// All blocks of a slice, or all bytes of a whole.
+/// All blocks of a slice, or all bytes of a full copy.
 inline Task<Result<std::string>> read_slice_task(std::shared_ptr<OpenObject> slice) {
   std::string out;
   std::string block(kBlockBytes, '\0');

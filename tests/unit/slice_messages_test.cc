@@ -98,9 +98,9 @@ TEST_CASE("slice calls: what is missing or wrong is named", "[target][slice]") {
     INFO(key << "=" << value);
     CHECK(slice_write_of(changed).error().code == Errc::invalid_argument);
   }
-  api::Query whole = query;
-  whole.set("index", "255");
-  CHECK(slice_write_of(whole)->key.index == io::kWhole);
+  api::Query full_copy = query;
+  full_copy.set("index", "255");
+  CHECK(slice_write_of(full_copy)->key.index == io::kFullCopy);
 }
 
 }  // namespace slice_messages_test

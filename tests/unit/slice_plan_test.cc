@@ -64,7 +64,7 @@ TEST_CASE("slice plan: with enough targets each has one, in HRW order", "[slice_
   CHECK_FALSE(stands_worse(nodes, new_object(digest, 6), places));
 }
 
-TEST_CASE("slice plan: with the whole at the owner slices begin behind it", "[slice_plan]") {
+TEST_CASE("slice plan: with the full copy at the owner slices begin behind it", "[slice_plan]") {
   const std::uint64_t digest = digest_of(2);
   // Six targets are too few for that: the owner has one, too.
   for (const std::size_t count : {7U, 6U}) {

@@ -81,7 +81,7 @@ TEST_CASE("slices here: slices of a set go to different drives, also at once", "
   CHECK(f.create(object, 0).has_value());
   CHECK(f.create(CutObject(700, 99), 0).has_value());
   // A fourth has no drive of its own: there are fewer drives than slices.
-  CHECK(f.create(object, io::kWhole, 3).has_value());
+  CHECK(f.create(object, io::kFullCopy, 3).has_value());
 }
 
 TEST_CASE("slices here: an abandoned slice leaves nothing", "[target][slice]") {
@@ -199,14 +199,14 @@ TEST_CASE("slices here: a copy takes the place of its source under the same gene
   CHECK(wait_for(read_slice_task(open)).value() == object.slices[0]);
 }
 
-TEST_CASE("slices here: a whole is found on any drive", "[target][slice]") {
+TEST_CASE("slices here: a full copy is found on any drive", "[target][slice]") {
   Store f(2);
   const CutObject object;
-  f.put_on(1, object, io::kWhole, 5);
-  const auto whole = wait_for(f.slices().open(object.key(io::kWhole))).value();
-  REQUIRE(whole);
-  CHECK(whole->file_bytes() == object.content.size());
-  CHECK(&whole->drive() == f.drive(1).get());
+  f.put_on(1, object, io::kFullCopy, 5);
+  const auto full_copy = wait_for(f.slices().open(object.key(io::kFullCopy))).value();
+  REQUIRE(full_copy);
+  CHECK(full_copy->file_bytes() == object.content.size());
+  CHECK(&full_copy->drive() == f.drive(1).get());
 }
 
 /// A walk over a target's drives that moves slices of the bucket of these tests.
@@ -244,7 +244,7 @@ TEST_CASE("slice moves: all leave a drive that is being emptied, with their gene
   const CutObject large(2 * kBlockBytes + 5, 98);
   f.put_on(0, object, 0, 5);
   f.put_on(0, other, 1, 6);
-  f.put_on(0, large, io::kWhole, 7);
+  f.put_on(0, large, io::kFullCopy, 7);
   f.put_on(1, object, 1, 5);
   CHECK_FALSE(wait_for(holds_nothing(*f.store, move.state)).value());
   REQUIRE(move(f, *f.drive(0)));  // each is alone there
@@ -258,14 +258,14 @@ TEST_CASE("slice moves: all leave a drive that is being emptied, with their gene
   };
   CHECK(f.where(object.key(0)) == at(5));
   CHECK(f.where(other.key(1)) == at(6));
-  CHECK(f.where(large.key(io::kWhole)) == at(7));
+  CHECK(f.where(large.key(io::kFullCopy)) == at(7));
   const auto slice = wait_for(f.slices().open(object.key(0))).value();
   CHECK(wait_for(read_slice_task(slice)).value() == object.slices[0]);
   CHECK(wait_for(f.drive(1)->slice_label(object.key(0))).value() == object.label(0));
-  const auto whole = wait_for(f.slices().open(large.key(io::kWhole))).value();
-  REQUIRE(whole);
-  CHECK(whole->has_checksums());
-  CHECK(whole->record().xxh64 == xxh64(large.content));
+  const auto full_copy = wait_for(f.slices().open(large.key(io::kFullCopy))).value();
+  REQUIRE(full_copy);
+  CHECK(full_copy->has_checksums());
+  CHECK(full_copy->record().xxh64 == xxh64(large.content));
 }
 
 TEST_CASE("slice moves: two of a set on one drive part when another has none",
@@ -276,7 +276,7 @@ TEST_CASE("slice moves: two of a set on one drive part when another has none",
   f.put_on(0, object, 0, 5);
   f.put_on(0, object, 1, 5);
   f.put_on(0, object, 2, 5);
-  f.put_on(1, object, io::kWhole, 5);
+  f.put_on(1, object, io::kFullCopy, 5);
   REQUIRE(move(f, *f.drive(0)));
   CHECK(f.where(object.key(0)).contains(0));
   CHECK(f.where(object.key(1)).contains(2));

@@ -245,7 +245,7 @@ TEST_CASE("zones: slices of 4+2 lie two in each of three zones", "[zones]") {
     needs.after_owner = true;
     auto places = zones_ids_of(plan_slices(larger, needs));
     CHECK(std::count(places.begin(), places.end(), larger.owner(zones_digest_of(i))) == 0);
-    // Seven slices, the whole among them: three in one of the zones.
+    // Seven slices, the full copy among them: three in one of the zones.
     places.push_back(larger.owner(zones_digest_of(i)));
     int most = 0;
     for (const auto& [zone, count] : in_zones(larger, places)) most = std::max(most, count);
@@ -339,8 +339,9 @@ TEST_CASE("zones: a zone that is away holds all homes of no name", "[zones]") {
 }
 
 TEST_CASE("zones: a code survives as many zones as its slices allow", "[zones]") {
-  const auto zones = [](const std::vector<int>& targets, std::size_t k, std::size_t m, bool whole) {
-    return slice_reach(zoned(targets), k, m, whole).zones;
+  const auto zones = [](const std::vector<int>& targets, std::size_t k, std::size_t m,
+                        bool full_copy) {
+    return slice_reach(zoned(targets), k, m, full_copy).zones;
   };
   CHECK(zones({2, 2, 2}, 4, 2, false) == 1U);
   CHECK(zones({2, 2, 2}, 4, 2, true) == 1U);

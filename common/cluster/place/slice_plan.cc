@@ -20,7 +20,7 @@ std::optional<std::string> zone_of(const NodeSet& standing, const std::string& i
 }
 
 /// Nothing where an object is in slices only.
-std::optional<std::string> zone_of_whole(const NodeSet& standing, const SliceNeeds& needs) {
+std::optional<std::string> zone_of_full_copy(const NodeSet& standing, const SliceNeeds& needs) {
   if (!needs.after_owner) return std::nullopt;
   return zone_of(standing, standing.owner(needs.name_digest));
 }
@@ -44,7 +44,7 @@ class Planner {
         needs_(needs),
         free_(wanted_places(standing, needs)),
         chosen_(needs.slices) {
-    if (const auto zone = zone_of_whole(standing, needs)) ++in_zone_[*zone];
+    if (const auto zone = zone_of_full_copy(standing, needs)) ++in_zone_[*zone];
   }
 
   std::vector<SlicePlace> run() {
@@ -141,7 +141,7 @@ std::vector<std::string> zones_of(const NodeSet& standing, const SliceNeeds& nee
   std::vector<std::string> out;
   for (const std::string& id : targets)
     if (const auto zone = zone_of(standing, id)) out.push_back(*zone);
-  if (const auto zone = zone_of_whole(standing, needs)) out.push_back(*zone);
+  if (const auto zone = zone_of_full_copy(standing, needs)) out.push_back(*zone);
   return out;
 }
 
@@ -203,7 +203,7 @@ SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bo
   reach.nodes = groups_to_spare(together(targets_of()), standing.size(), m);
   if (standing.zones() < 2) return reach;
   // Where zones are not of one size it matters in which of them the owner is. One slice more may go
-  // where there is the whole, but not one record more than m.
+  // where there is the full copy, but not one record more than m.
   constexpr std::uint64_t kNames = 64;
   reach.zones = m;
   for (; needs.name_digest < kNames; ++needs.name_digest)

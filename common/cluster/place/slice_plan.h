@@ -32,7 +32,7 @@ struct SlicePlace {
 struct SliceNeeds {
   std::uint64_t name_digest = 0;
   std::size_t slices = 0;  ///< k + m
-  /// The owner has the whole object beside them: slices lie on others, while there are enough.
+  /// The owner has the full copy beside them: slices lie on others, while there are enough.
   bool after_owner = false;
   /// For each slice the target that has it, empty for none; no entries at all for a new object.
   std::span<const std::string> homes;
@@ -50,9 +50,9 @@ struct SliceNeeds {
 [[nodiscard]] std::vector<SlicePlace> plan_slices(const NodeSet& standing, const SliceNeeds& needs);
 
 /// True if a slice has no place, or more slices are together at one target or in one zone than if
-/// all targets took them. The whole counts in its zone. The object may survive fewer losses then.
-/// Another target than the wanted one is as good, if it has at most as many of them as that one
-/// would.
+/// all targets took them. The full copy counts in its zone. The object may survive fewer losses
+/// then. Another target than the wanted one is as good, if it has at most as many of them as that
+/// one would.
 [[nodiscard]] bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
                                 std::span<const SlicePlace> places);
 

@@ -186,7 +186,7 @@ namespace {
 Status check_drives(const NodeSet& standing, const api::CodingProps& coding) {
   const std::size_t k = coding.k;
   const std::size_t m = coding.m;
-  const std::size_t drives = slice_reach(standing, k, m, coding.whole).drives;
+  const std::size_t drives = slice_reach(standing, k, m, coding.full_copy).drives;
   if (k + m <= drives) return {};
   const std::string choice =
       drives > m

@@ -14,7 +14,7 @@ MIB = 1 << 20
 LAYOUTS = ("striped", "whole")
 DATA, PARITY = 4, 2
 CODED = "bench-coded"
-TARGETS = 8  # one for each slice, for the whole, and one to spare
+TARGETS = 8  # one for each slice, for the full copy, and one to spare
 
 
 def coding(layout):
@@ -36,7 +36,7 @@ def names_of(count, prefix="shard"):
 
 
 def files_of(tarn, targets=None):
-    """[(target, object, path, bytes)] of all files with bytes: slices, wholes and plain objects."""
+    """[(target, object, path, bytes)] of all files with bytes: slices, full copies and plain objects."""
     return [(target, *file) for target in targets or range(1, tarn.targets + 1) for file in tarn.files(target) if file[2]]
 
 
@@ -159,7 +159,7 @@ class Degraded:
 
 
 def measure_degraded_whole(stage):
-    """One reader of the objects of a target, whose wholes go with it."""
+    """One reader of the objects of a target, whose full copies go with it."""
     stage.need_drive()
     with contextlib.ExitStack() as exits:
         degraded = Degraded(stage, exits, "whole")

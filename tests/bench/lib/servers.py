@@ -203,7 +203,7 @@ class Tarn:
 
     def files(self, target=1):
         """(name of the object, file, bytes) of all data files of one target. Of a coded object it may have several: an empty one
-        with the record, slices, the whole."""
+        with the record, slices, the full copy."""
         for index in range(1, self.drives_count + 1):
             for path in sorted((self.drive(index, target) / "data").glob("*/*")):
                 with contextlib.suppress(OSError):  # it went meanwhile, or has no attribute yet: it is being written

@@ -1,13 +1,14 @@
-#include "target/coded/whole_source.h"
+#include "target/coded/full_copy_source.h"
 
 #include <algorithm>
 
 namespace tarn::target {
 
-Task<Result<std::unique_ptr<WholeSource>>> WholeSource::open(TargetNode& node, std::string home,
-                                                             SliceKey key, std::uint64_t bytes,
-                                                             TurnFor purpose) {
-  std::unique_ptr<WholeSource> source(new WholeSource(bytes));
+Task<Result<std::unique_ptr<FullCopySource>>> FullCopySource::open(TargetNode& node,
+                                                                   std::string home, SliceKey key,
+                                                                   std::uint64_t bytes,
+                                                                   TurnFor purpose) {
+  std::unique_ptr<FullCopySource> source(new FullCopySource(bytes));
   if (home == node.id) {
     CO_TRY(source->object_, co_await node.store.slices().open(std::move(key)));
     source->blocks_.emplace(*source->object_, purpose);
@@ -18,7 +19,7 @@ Task<Result<std::unique_ptr<WholeSource>>> WholeSource::open(TargetNode& node, s
   co_return std::move(source);
 }
 
-Task<Result<std::size_t>> WholeSource::next(std::span<std::byte> into) {
+Task<Result<std::size_t>> FullCopySource::next(std::span<std::byte> into) {
   if (blocks_) co_return co_await blocks_->next(into);
   const auto part = into.first(std::min<std::uint64_t>(into.size(), rest_));
   if (!part.empty()) CO_TRY_OK(co_await download_->read(part));

@@ -11,21 +11,21 @@
 
 namespace tarn::target {
 
-/// Bytes of the whole of an object, in order, from its home: this target or another one. Compared
-/// with what was stored there; what the network did to them since is the caller's to see. For one
-/// coroutine.
-class WholeSource {
+/// Bytes of the full copy of an object, in order, from its home: this target or another one.
+/// Compared with what was stored there; what the network did to them since is the caller's to see.
+/// For one coroutine.
+class FullCopySource {
  public:
   /// `bytes`: of the object. Errors as SlicesHere::open() and SliceDownload::open().
-  static Task<Result<std::unique_ptr<WholeSource>>> open(TargetNode& node, std::string home,
-                                                         SliceKey key, std::uint64_t bytes,
-                                                         TurnFor purpose);
+  static Task<Result<std::unique_ptr<FullCopySource>>> open(TargetNode& node, std::string home,
+                                                            SliceKey key, std::uint64_t bytes,
+                                                            TurnFor purpose);
 
   /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were given.
   Task<Result<std::size_t>> next(std::span<std::byte> into);
 
  private:
-  explicit WholeSource(std::uint64_t bytes) : rest_(bytes) {}
+  explicit FullCopySource(std::uint64_t bytes) : rest_(bytes) {}
 
   std::shared_ptr<OpenObject> object_;  // here
   std::optional<BlockReader> blocks_;

@@ -5,7 +5,7 @@ import os
 import pytest
 from harness import attribute, client
 from harness.admin import does
-from harness.coded import KIB, MIB, STRIPE, WHOLE, flip, get, slices_of, props, put_aside, record_of, targets
+from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, props, put_aside, record_of, slices_of, targets
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -34,16 +34,16 @@ def files_of(cluster, name, index):
 
 
 def in_full(cluster, name):
-    """Where the whole lies, once the object has all of its slices, one of each; the slices are elsewhere."""
+    """Where the full copy lies, once the object has all of its slices, one of each; the slices are elsewhere."""
 
     def all_there():
         lies = slices_of(cluster, name)
-        if sorted(lies) != [0, 1, 2, WHOLE] or any(len(homes) > 1 for homes in lies.values()):
+        if sorted(lies) != [0, 1, 2, FULL_COPY] or any(len(homes) > 1 for homes in lies.values()):
             return None
-        (home,) = lies[WHOLE]
+        (home,) = lies[FULL_COPY]
         return home not in [lies[i][0] for i in range(3)] and home
 
-    return wait_until(all_there, 60, f"{name} has all slices, the slices not where the whole is")
+    return wait_until(all_there, 60, f"{name} has all slices, the slices not where the full copy is")
 
 
 def read(cluster, name, bucket="cut"):
@@ -74,7 +74,7 @@ def test_the_owner_has_the_object_as_it_is(four):
         got = get(four, name)
         assert got.status == 200 and got.body == body and got.headers["ETag"] == answer.headers["ETag"]
         assert in_full(four, name) == four.owner("cut", name)
-        ((_, path),) = files_of(four, name, WHOLE)
+        ((_, path),) = files_of(four, name, FULL_COPY)
         assert path.read_bytes() == body, "the file is the object"
         record, _ = record_of(four, name)
         assert record["coding"]["whole"] == four.nodes[four.owner("cut", name)]["id"]
@@ -84,7 +84,7 @@ def test_the_owner_has_the_object_as_it_is(four):
     body = os.urandom(300 * KIB)
     assert client.request("PUT", four.url("cut", "chunked"), iter([body[:100], body[100:]])).status == 200
     assert in_full(four, "chunked") == four.owner("cut", "chunked") and get(four, "chunked").body == body
-    assert four.put("default", "x", body).status == 200 and sorted(slices_of(four, "x")) == [0, 1, 2, WHOLE]
+    assert four.put("default", "x", body).status == 200 and sorted(slices_of(four, "x")) == [0, 1, 2, FULL_COPY]
     patched = client.request("PATCH", four.url("cut", "chunked"), b'{"value": {"color": "red"}}', {"Content-Type": "application/json"})
     assert patched.status == 200 and get(four, "chunked").body == body
     assert in_full(four, "chunked") == four.owner("cut", "chunked")
@@ -121,31 +121,31 @@ def test_a_damaged_whole_is_never_served_and_made_again(four):
     assert four.put("cut", "a", body).status == 200
     home = in_full(four, "a")
     four.expect_errors("does not match|whole given up|corrupt|not what was stored|checksum")
-    ((_, path),) = files_of(four, "a", WHOLE)
+    ((_, path),) = files_of(four, "a", FULL_COPY)
     flip(path, 4 * MIB + 5)
     restart(four, home)
 
     def damage_is_met():
         """Readers are sent elsewhere while the drive has much to do, for instance just after a start."""
         assert read(four, "a") in (None, body)
-        return four.logs[home].matching("whole given up by a reader object=a")
+        return four.logs[home].matching("full copy given up by a reader object=a")
 
     wait_until(damage_is_met, 30, "a reader meets the damage")
 
     def is_mended():
         try:
-            return [its.read_bytes() for _, its in files_of(four, "a", WHOLE)] == [body]
+            return [its.read_bytes() for _, its in files_of(four, "a", FULL_COPY)] == [body]
         except FileNotFoundError:  # the bad one goes just now
             return False
 
-    wait_until(is_mended, 30, "the whole is made again")
+    wait_until(is_mended, 30, "the full copy is made again")
 
 
 def test_a_whole_that_is_gone_is_made_again(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
     home = in_full(four, "a")
-    ((_, path),) = files_of(four, "a", WHOLE)
+    ((_, path),) = files_of(four, "a", FULL_COPY)
     four.kill(home)
     path.unlink()
     four.start(home)
@@ -182,8 +182,8 @@ def test_the_whole_follows_the_owner(four):
     wait_until(lambda: attribute.slices(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")
     for name, body in bodies.items():
         def at_owner():
-            return [target for target, _ in files_of(four, name, WHOLE)] == [four.owner("cut", name)]
-        wait_until(at_owner, 30, f"{name}: the whole is at the owner")
+            return [target for target, _ in files_of(four, name, FULL_COPY)] == [four.owner("cut", name)]
+        wait_until(at_owner, 30, f"{name}: the full copy is at the owner")
         assert read(four, name) == body
     does(four, "stop-maintenance", leaves)
     wait_until_home(four)
@@ -192,7 +192,7 @@ def test_the_whole_follows_the_owner(four):
         assert read(four, name) == body
 
 
-def test_a_reader_of_everything_leaves_the_whole_behind(four):
+def test_a_reader_of_everything_leaves_a_full_copy(four):
     """At an owner that should have it; here repair is stopped, so it was he."""
     body = os.urandom(2 * MIB)
     assert four.put("cut", "a", body).status == 200
@@ -205,13 +205,13 @@ def test_a_reader_of_everything_leaves_the_whole_behind(four):
     owner = wait_until(lambda: (now := four.owner("cut", "a")) != home and now, 20, "it has another owner")
     part = get(four, "a", Range="bytes=0-9")
     assert part.status == 206 and part.body == body[:10]
-    assert not four.logs[owner].matching("whole restored while it was read")
+    assert not four.logs[owner].matching("full copy restored while it was read")
 
     def restored():  # before the new owner has the record, a reader is sent to the one before
-        return read(four, "a") == body and four.logs[owner].matching("whole restored while it was read object=a")
+        return read(four, "a") == body and four.logs[owner].matching("full copy restored while it was read object=a")
 
     wait_until(restored, 20, "it is restored", every=0.2)
-    assert [path.read_bytes() for target, path in files_of(four, "a", WHOLE) if target == owner] == [body]
+    assert [path.read_bytes() for target, path in files_of(four, "a", FULL_COPY) if target == owner] == [body]
     assert read(four, "a") == body
 
 
@@ -223,7 +223,7 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     body = os.urandom(2 * MIB)
     answer = four.put("soon", "a", body)
     assert answer.status == 200, answer
-    assert sorted(slices_of(four, "a")) == [WHOLE]
+    assert sorted(slices_of(four, "a")) == [FULL_COPY]
     # Before there are slices: from every home of its record, and by who copies it.
     for target in targets(four):
         if "a" in attribute.objects(four.drives(target), "soon"):
@@ -232,9 +232,9 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     four.create_bucket("plain")
     copied = client.request("PUT", four.url("soon", "a") + "&object_to=ais/@%23/plain/copy", b"", expect=False)
     assert copied.status == 200, copied
-    assert sorted(slices_of(four, "a")) == [WHOLE], "the slices came too soon to tell"
+    assert sorted(slices_of(four, "a")) == [FULL_COPY], "the slices came too soon to tell"
     assert four.get("plain", "copy").body == body and four.get("soon", "a").body == body
-    wanted = [0, 1, 2] + [WHOLE] * (layout == "whole")
+    wanted = [0, 1, 2] + [FULL_COPY] * (layout == "whole")
     wait_until(lambda: sorted(slices_of(four, "a")) == wanted, 90, "it has the slices that it shall have")
     assert four.get("soon", "a").body == body
     for other in ("c", "b"):  # chunked; with any one target away
@@ -246,8 +246,8 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     assert refused.status == 400 and "ec.enabled" in refused.json()["message"], refused
 
 
-def test_a_write_counts_the_whole_as_a_slice(make_cluster):
-    """With three targets and one of them away: the whole and two slices, acknowledged as degraded, and completed later."""
+def test_a_write_counts_the_full_copy_as_a_slice(make_cluster):
+    """With three targets and one of them away: the full copy and two slices, acknowledged as degraded, and completed later."""
     cluster = make_cluster(targets=3, drives=2)
     cluster.create_bucket("cut", props("whole"))
     cluster.create_bucket("strict", props("whole", durability="strict"))
@@ -267,5 +267,5 @@ def test_a_write_counts_the_whole_as_a_slice(make_cluster):
     assert refused.status == 503, refused
     cluster.start("t3")
     wait_until_home(cluster)
-    wait_until(lambda: sorted(slices_of(cluster, "a")) == [0, 1, 2, WHOLE], 60, "it has all slices")
+    wait_until(lambda: sorted(slices_of(cluster, "a")) == [0, 1, 2, FULL_COPY], 60, "it has all slices")
     assert read(cluster, "a") == body
