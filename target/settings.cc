@@ -51,12 +51,12 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
   });
   config.act_on("checksum.verify",
                 [&node](const std::string& text) { node.verify_always = text == "always"; });
-  node.home.enabled = options.rebalance_enabled == "true";
+  node.handoff.enabled = options.rebalance_enabled == "true";
   node.resilver.enabled = options.resilver_enabled == "true";
   node.moves.limits.rate.set(options.rebalance_bandwidth);
   node.moves.limits.workers = options.rebalance_workers;
   config.act_on("rebalance.enabled",
-                [&node](const std::string& text) { node.home.enabled = text == "true"; });
+                [&node](const std::string& text) { node.handoff.enabled = text == "true"; });
   config.act_on("resilver.enabled",
                 [&node](const std::string& text) { node.resilver.enabled = text == "true"; });
   config.act_on("rebalance.bandwidth", [&node](const std::string& text) {

@@ -35,7 +35,7 @@ struct MemberCommand {
   const char* name;
   const char* action;
   const char* what;
-  enum class Done : std::uint8_t { at_home, gone, ended, down } done;
+  enum class Done : std::uint8_t { in_place, gone, ended, down } done;
   bool asks = false;  ///< before it does what cannot be taken back
 };
 
@@ -47,7 +47,7 @@ Status member_confirmed(const MemberCommand& command, const MemberWords& words) 
 /// Reason why the change is not complete yet; empty: it is.
 std::string missing(const MemberCommand& command, const MemberWords& words,
                     const ClusterHealth& health) {
-  if (command.done != MemberCommand::Done::at_home) {
+  if (command.done != MemberCommand::Done::in_place) {
     for (const NodeHealth& node : health.nodes) {
       if (std::find(words.nodes.begin(), words.nodes.end(), node.id) == words.nodes.end()) continue;
       if (command.done != MemberCommand::Done::down)
@@ -58,8 +58,8 @@ std::string missing(const MemberCommand& command, const MemberWords& words,
     return "";
   }
   if (words.no_rebalance || health.past_epochs == 0) return "";
-  return health.held ? "objects are not at home, and rebalance is stopped"
-                     : "objects are not at home yet";
+  return health.held ? "objects are misplaced, and rebalance is stopped"
+                     : "objects have not all moved yet";
 }
 
 /// Where the nodes are that end their processes when they have left: they are not in the map then.
@@ -202,11 +202,11 @@ void add_member_commands(const CommandLine& line) {
   const auto start =
       add(line, *maintenance,
           {"maintenance start", "start-maintenance",
-           "Move everything away from nodes and give them nothing new", Done::at_home});
+           "Move everything away from nodes and give them nothing new", Done::in_place});
   const auto stop =
       add(line, *maintenance,
           {"maintenance stop", "stop-maintenance",
-           "Have nodes take part again; also while they are decommissioned", Done::at_home});
+           "Have nodes take part again; also while they are decommissioned", Done::in_place});
   for (const auto& each : {start, stop})
     each.command->add_flag("--no-rebalance", each.words->no_rebalance, "move nothing now");
 

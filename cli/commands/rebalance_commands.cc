@@ -69,11 +69,11 @@ Exit rebalance_show(Session& session, bool json) {
     for (const auto& [id, report] : told.at("targets").items())
       table.add(rebalance_row_of(id, report));
     table.print();
-    const bool home = told.at("past") == 0;
+    const bool in_place = told.at("past") == 0;
     fmt::print("\nmap {}: {}\n", told.at("map").get<std::uint64_t>(),
-               home              ? "all objects are at home"
-               : told.at("held") ? "stopped; objects are not at home"
-                                 : "objects are on their way home");
+               in_place          ? "all objects are in place"
+               : told.at("held") ? "stopped; objects are misplaced"
+                                 : "objects are being moved");
     return Exit::ok;
   } catch (const ordered_json::exception& problem) {
     return complain("cluster rebalance show",
@@ -85,7 +85,7 @@ Exit rebalance_show(Session& session, bool json) {
 
 void add_rebalance_commands(const CommandLine& line, CLI::App& cluster_group) {
   auto* group = cluster_group.add_subcommand(
-      "rebalance", "Objects that move to their homes: start, stop, show how far it is");
+      "rebalance", "Moves of objects between targets: start, stop, show how far it is");
   group->require_subcommand(1);
   using Run = Exit (*)(Session&, bool);
   const auto add = [&](const char* name, const char* what, Run run) {

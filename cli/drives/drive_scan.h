@@ -65,8 +65,8 @@ class DriveScan {
   /// buckets of one name that one counts, or else the last one made.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> objects() const;
   /// As objects(): of names of which no record was found, but slices that are enough, the set that
-  /// was written last. Its record has been lost with all of its homes, or the object was deleted or
-  /// overwritten when some of them were away: the slices cannot tell.
+  /// was written last. Its record has been lost with all of its replicas, or the object was deleted
+  /// or overwritten when some of them were away: the slices cannot tell.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> without_record() const;
   /// Files without attribute: writes that were never finished.
   [[nodiscard]] std::uint64_t unfinished() const { return unfinished_; }

@@ -114,7 +114,7 @@ std::string ClusterHealth::complaint() const {
       out += fmt::format("{}{} {} is {}", out.empty() ? "" : "; ", node.role, node.id, wrong);
   }
   if (past_epochs > 0)
-    out += fmt::format("{}objects are not at home yet{}", out.empty() ? "" : "; ",
+    out += fmt::format("{}objects have not all moved yet{}", out.empty() ? "" : "; ",
                        held ? ", and rebalance is stopped (tarn cluster rebalance start)" : "");
   return out;
 }

@@ -27,10 +27,10 @@ struct ClusterHealth {
   std::string primary;
   std::uint64_t map_version = 0;  ///< the newest that any node holds
   std::vector<NodeHealth> nodes;
-  std::uint64_t past_epochs = 0;  ///< of targets that may hold names of others; 0: all is at home
+  std::uint64_t past_epochs = 0;  ///< of targets that may hold names of others; 0: all is in place
   bool held = false;              ///< nothing moves, since an operator said so
 
-  /// Empty when every node is up and holds the newest map, and all names are at home; else what is
+  /// Empty when every node is up and holds the newest map, and all names are in place; else what is
   /// not so, and why. Nodes in maintenance may be down.
   [[nodiscard]] std::string complaint() const;
 };

@@ -383,7 +383,7 @@ bool was_ever_coded(const BucketProps& props) {
          (props.others.contains(kCodedKey) || props.others.contains("ec.enabled"));
 }
 
-std::uint8_t homes_of(const BucketProps& props) {
+std::uint8_t replicas_of(const BucketProps& props) {
   const auto coding = coding_of(props);
   return coding ? static_cast<std::uint8_t>(1 + coding->m) : node_copies_of(props);
 }

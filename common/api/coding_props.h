@@ -26,7 +26,7 @@ struct CodingProps {
 /// True if the bucket is, or once was, coded: some of its objects may be.
 [[nodiscard]] bool was_ever_coded(const BucketProps& props);
 /// On how many nodes the record of an object lies, and the object itself when it is not cut.
-[[nodiscard]] std::uint8_t homes_of(const BucketProps& props);
+[[nodiscard]] std::uint8_t replicas_of(const BucketProps& props);
 
 /// Returns `props` of a coded bucket with more copies on the drives of each target, so that
 /// `targets` targets together have m + 1. Copies are those of each record, and of each object that

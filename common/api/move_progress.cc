@@ -39,7 +39,7 @@ std::string_view to_string(MoveReport::State state) {
 }
 
 std::optional<double> MoveReport::seconds_left() const {
-  if (state == State::home) return 0;
+  if (state == State::in_place) return 0;
   if (state != State::walking || rate == 0) return std::nullopt;
   return static_cast<double>(walk.left_bytes) / static_cast<double>(rate);
 }

@@ -29,17 +29,17 @@ struct MoveProgress {
 void to_json(nlohmann::json& out, const MoveProgress& progress);
 void from_json(const nlohmann::json& in, MoveProgress& progress);
 
-/// How far a target is with what it does by itself when names have other homes: what GET
+/// How far a target is with what it does by itself when names have other replicas: what GET
 /// /v1/internal/rebalance answers.
 struct MoveReport {
   enum class State : std::uint8_t {
-    home,     ///< by this map nothing of others is left here, or nothing can be
-    waiting,  ///< there may be something: it begins soon, or again after what went wrong
+    in_place,  ///< by this map nothing of others is left here, or nothing can be
+    waiting,   ///< there may be something: it begins soon, or again after what went wrong
     walking,
     held  ///< there may be something, and it is not to be moved now
   };
   std::uint64_t map_version = 0;  ///< by which it acts
-  State state = State::home;
+  State state = State::in_place;
   MoveProgress walk;            ///< the present one, or the last one; of map 0: there was none
   std::int64_t started_ns = 0;  ///< that walk, Unix time
   std::int64_t ended_ns = 0;    ///< 0: it runs

@@ -44,9 +44,9 @@ std::uint32_t read_small(PackedReader& in) {
       std::min<std::uint64_t>(number, std::numeric_limits<std::uint32_t>::max()));
 }
 
-/// The ids that homes have, in the order of their first use, and for each home its place among
+/// The ids that holders have, in the order of their first use, and for each holder its place among
 /// them, from 1 on; 0 for an empty id.
-class HomeTable {
+class HolderTable {
  public:
   std::uint8_t place_of(const std::string& id) {
     if (id.empty()) return 0;
@@ -68,21 +68,21 @@ void write_coding(PackedWriter& out, const Coding& coding) {
   out.number(coding.block_bytes);
   out.fixed64(coding.set);
   write_generation(out, coding.written);
-  HomeTable table;
+  HolderTable table;
   std::vector<std::uint8_t> places;
-  places.reserve(coding.homes.size() + 1);
-  for (const std::string& id : coding.homes) places.push_back(table.place_of(id));
+  places.reserve(coding.holders.size() + 1);
+  for (const std::string& id : coding.holders) places.push_back(table.place_of(id));
   places.push_back(table.place_of(coding.full_copy));
   out.number(table.ids().size());
   for (const std::string& id : table.ids()) out.text(id);
   for (const std::uint8_t place : places) out.byte(place);
 }
 
-/// The homes of the slices, then that of the full copy. Only what write_coding() writes is taken:
-/// the same homes are always the same bytes.
-Result<std::vector<std::string>> read_homes(PackedReader& in, std::size_t count) {
+/// The holders of the slices, then that of the full copy. Only what write_coding() writes is taken:
+/// the same holders are always the same bytes.
+Result<std::vector<std::string>> read_holders(PackedReader& in, std::size_t count) {
   const std::uint64_t ids = in.number();
-  if (ids > count) return fail(Errc::corrupt, "coding: {} ids of {} homes", ids, count);
+  if (ids > count) return fail(Errc::corrupt, "coding: {} ids of {} holders", ids, count);
   std::vector<std::string> table;
   for (std::uint64_t i = 0; i < ids; ++i) {
     std::string id = in.text();
@@ -90,18 +90,18 @@ Result<std::vector<std::string>> read_homes(PackedReader& in, std::size_t count)
       return fail(Errc::corrupt, "coding: id {} is empty or there twice", i + 1);
     table.push_back(std::move(id));
   }
-  std::vector<std::string> homes;
+  std::vector<std::string> holders;
   std::size_t used = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint8_t place = in.byte();
     if (place > std::min(used + 1, table.size()))
-      return fail(Errc::corrupt, "coding: home {} is id {} of {}", i, place, table.size());
+      return fail(Errc::corrupt, "coding: holder {} is id {} of {}", i, place, table.size());
     used = std::max<std::size_t>(used, place);
-    homes.push_back(place == 0 ? std::string() : table[place - 1]);
+    holders.push_back(place == 0 ? std::string() : table[place - 1]);
   }
   if (used != table.size())
     return fail(Errc::corrupt, "coding: {} of {} ids are used", used, table.size());
-  return homes;
+  return holders;
 }
 
 Result<Coding> read_coding(PackedReader& in) {
@@ -114,9 +114,9 @@ Result<Coding> read_coding(PackedReader& in) {
   coding.written = read_generation(in);
   const std::size_t slices = std::size_t{coding.k} + coding.m;
   if (slices > kSlicesMax) return fail(Errc::corrupt, "coding: {} slices", slices);
-  TRY(coding.homes, read_homes(in, slices + 1));
-  coding.full_copy = std::move(coding.homes.back());
-  coding.homes.pop_back();
+  TRY(coding.holders, read_holders(in, slices + 1));
+  coding.full_copy = std::move(coding.holders.back());
+  coding.holders.pop_back();
   TRY_OK(check(coding));
   return coding;
 }
@@ -236,8 +236,8 @@ Status check(const Coding& coding) {
     return fail(Errc::corrupt, "coding: unknown layout {}", static_cast<int>(coding.layout));
   TRY_OK(check_code(coding.k, coding.m, coding.block_bytes));
   const std::size_t slices = std::size_t{coding.k} + coding.m;
-  if (coding.homes.size() != slices)
-    return fail(Errc::corrupt, "coding: {} homes of {} slices", coding.homes.size(), slices);
+  if (coding.holders.size() != slices)
+    return fail(Errc::corrupt, "coding: {} holders of {} slices", coding.holders.size(), slices);
   return {};
 }
 

@@ -38,10 +38,10 @@ struct Coding {
   std::uint8_t k = 0;
   std::uint8_t m = 0;
   std::uint32_t block_bytes = 0;
-  std::uint64_t set = 0;           ///< of all slices that were made together
-  Generation written;              ///< of the write that made them
-  std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": no target has it
-  std::string full_copy;           ///< the home of the full copy; "": no target has it
+  std::uint64_t set = 0;             ///< of all slices that were made together
+  Generation written;                ///< of the write that made them
+  std::vector<std::string> holders;  ///< of slice 0 to k + m - 1: ids of targets; "": none
+  std::string full_copy;             ///< the holder of the full copy; "": no target has it
 
   bool operator==(const Coding&) const = default;
 };
@@ -64,7 +64,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// corrupt for what is no coding: numbers that are no code, or not a home for each slice.
+/// corrupt for what is no coding: numbers that are no code, or not a holder for each slice.
 [[nodiscard]] Status check(const Coding& coding);
 /// corrupt for what is no slice.
 [[nodiscard]] Status check(const Slice& slice);

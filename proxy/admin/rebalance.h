@@ -19,7 +19,7 @@ Task<Status> act_on_rebalance(const Services& services, http::Request& request, 
 
 /// GET /v1/cluster?what=rebalance, Tarn's own: {"map":..,"settled":..,"held":..,"past":..,
 /// "targets":{"ID":MoveReport or {"error":".."}}}. `past`: sets of targets that may hold names that
-/// are not their own; 0: all is at home.
+/// are not their own; 0: all is in place.
 Task<Result<http::Response>> tell_rebalance(const Services& services);
 
 }  // namespace tarn::proxy

@@ -92,7 +92,7 @@ void judge_silent(const StopCase& stop, StopAnswer& answer) {
           "target {} does not answer, and others have not taken its names over yet", id));
 }
 
-/// Names that are being handed over, of which a past home may be the only one that has them.
+/// Names that are being handed over, of which a past replica may be the only one that has them.
 void judge_hand_over(const StopCase& stop, StopAnswer& answer) {
   const cluster::Ownership map = cluster::ownership_of(stop.state.map);
   const auto away_now = [&](const std::string& id) {

@@ -235,7 +235,7 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
 }
 
 /// Objects that move from target to target while their targets copy could be missed by both: then
-/// all is looked through again when they are at home.
+/// all is looked through again when they are in place.
 Task<Status> drive_bucket_copy(const Services& services, Job job) {
   const json order = json::parse(job.order);
   const auto from = BucketId{order.at("from").get<std::uint64_t>()};
@@ -253,7 +253,7 @@ Task<Status> drive_bucket_copy(const Services& services, Job job) {
     CO_TRY_OK(check_buckets(*now, {from, to}));  // says more than what the targets make of it
     CO_TRY_OK(worked);
     if (state->map.past.empty() && placement(*state) == placement(*now)) co_return Status();
-    CO_TRY_OK(co_await wait_until_home(services, job.id));
+    CO_TRY_OK(co_await wait_until_in_place(services, job.id));
   }
 }
 

@@ -33,7 +33,7 @@ constexpr const char* kRebalanceJobKind = "rebalance";
 constexpr auto kRebalanceJobLookEvery = 500ms;
 constexpr http::CallLimits kRebalanceJobLimits{.total = 2s};
 
-/// Report of a target about the names that it brings home.
+/// Report of a target about the names that it moves to their targets.
 struct Report {
   bool known = false;
   std::uint64_t map_version = 0;
@@ -95,7 +95,7 @@ class RebalanceJobWatched {
 
   /// True if it has ended, as far as that does not depend on what the targets say.
   using End = std::function<Result<bool>(const cluster::ClusterState& state)>;
-  /// Until all names are at home as far as the targets say, and `end` says so, too.
+  /// Until all names are in place as far as the targets say, and `end` says so, too.
   Task<Status> follow(End end);
 
  private:
@@ -105,12 +105,12 @@ class RebalanceJobWatched {
   const Job job_;
   const std::uint64_t version_;
   std::map<std::string, Walks> walks_;
-  bool all_home_ = false;  // as far as targets say
+  bool all_in_place_ = false;  // as far as targets say
   bool held_ = false;
 };
 
 Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
-  all_home_ = true;
+  all_in_place_ = true;
   held_ = false;
   const auto has_moved = [&](const std::string& id) {
     const auto* status = state.ownership->find(id);
@@ -121,7 +121,7 @@ Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
     if (const auto* node = state.map.find(id); node != nullptr && state.live.contains(id))
       targets.push_back(node);
     else
-      all_home_ = all_home_ && has_moved(id);
+      all_in_place_ = all_in_place_ && has_moved(id);
   }
   std::vector<Task<Report>> calls;
   calls.reserve(targets.size());
@@ -132,17 +132,17 @@ Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::string& id = targets[i]->id;
     const Report& report = reports[i];
-    bool home = has_moved(id);
+    bool in_place = has_moved(id);
     if (report.known) {
       // A walk by an older map is not of this rebalance.
       if (report.walk.objects > 0 && report.map_version >= version_) walks_[id].take(report);
-      home = report.state == "home" && report.map_version >= version_;
+      in_place = report.state == "home" && report.map_version >= version_;
       held_ = held_ || report.state == "held";
     }
-    all_home_ = all_home_ && home;
+    all_in_place_ = all_in_place_ && in_place;
     services_.jobs.update(job_.id, [&](Job& job) {
       const std::int64_t ended = job.parts[id].ended_ns;
-      take_progress(job, id, walks_[id].sum(), !home ? 0 : ended != 0 ? ended : now);
+      take_progress(job, id, walks_[id].sum(), !in_place ? 0 : ended != 0 ? ended : now);
     });
   }
 }
@@ -158,7 +158,7 @@ Task<Status> RebalanceJobWatched::follow(End end) {
     }
     co_await look(*state);
     CO_TRY(const bool ended, end(*state));
-    if (ended && all_home_) co_return Status();
+    if (ended && all_in_place_) co_return Status();
     if (held_) co_return fail(Errc::cancelled, "stopped: names stay where they are for now");
     co_await pause(kRebalanceJobLookEvery);
   }

@@ -22,17 +22,17 @@ namespace tarn::proxy {
 Task<std::string> note_rebalance(const Services& services,
                                  std::shared_ptr<const cluster::ClusterState> state);
 
-/// While this proxy leads: notes a rebalance whenever the map has settled, names are not at home,
-/// and none of the same owners runs. Until it is cancelled.
+/// While this proxy leads: notes a rebalance whenever the map has settled, names are misplaced, and
+/// none of the same owners runs. Until it is cancelled.
 Task<void> note_rebalances(const Services& services);
 
-/// Watches the targets until all names are at home: done; or until other targets own them, or moves
-/// are stopped: aborted. It moves nothing itself (Jobs::Drive).
+/// Watches the targets until all names are in place: done; or until other targets own them, or
+/// moves are stopped: aborted. It moves nothing itself (Jobs::Drive).
 Task<Status> drive_rebalance(const Services& services, Job job);
 
-/// Watches the targets until all names are at home by the number of copies on nodes that the bucket
-/// has since map version `since`: done, but for targets that are out; or until it has another
-/// number, or moves are stopped: aborted. It moves nothing itself.
+/// Watches the targets until all names are in place by the number of copies on nodes that the
+/// bucket has since map version `since`: done, but for targets that are out; or until it has
+/// another number, or moves are stopped: aborted. It moves nothing itself.
 Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId bucket,
                                    std::uint64_t since);
 

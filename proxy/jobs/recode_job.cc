@@ -61,7 +61,7 @@ Task<Status> drive_recode(const Services& services, Job job) {
   CO_TRY_OK(co_await have_all_recode(services, job));
   // With another number of copies of each record, names are on their way. Objects that come to
   // their owner only then are to be recoded there.
-  CO_TRY_OK(co_await wait_until_home(services, job.id));
+  CO_TRY_OK(co_await wait_until_in_place(services, job.id));
   co_return co_await have_all_recode(services, job);
 }
 

@@ -32,7 +32,7 @@ Task<Result<api::BucketSummary>> summary_count_bucket(const Services& services,
                                                       const cluster::BucketRecord& bucket,
                                                       const std::string& prefix,
                                                       const std::string& job) {
-  // While names move, one that was written anew at its new home counts twice.
+  // While names move, one that was written anew at its new replica counts twice.
   CO_TRY(const auto targets, targets_that_may_hold(state));
   api::Query query;
   query.set("bucket", std::to_string(raw(bucket.id)));

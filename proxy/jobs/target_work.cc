@@ -238,7 +238,7 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
   co_return out;
 }
 
-Task<Status> wait_until_home(const Services& services, std::string job) {
+Task<Status> wait_until_in_place(const Services& services, std::string job) {
   const auto patience = services.options.job_patience;
   BootTime well = services.clock.boot_time();  // when all targets were there last
   while (!services.jobs.should_stop(job)) {

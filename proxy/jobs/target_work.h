@@ -31,6 +31,6 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
 
 /// Waits until no name is on its way to another target. unavailable when a target stays away for
 /// longer than `job.patience` meanwhile, cancelled when the job is to stop.
-Task<Status> wait_until_home(const Services& services, std::string job);
+Task<Status> wait_until_in_place(const Services& services, std::string job);
 
 }  // namespace tarn::proxy

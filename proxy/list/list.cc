@@ -99,7 +99,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
   co_return merge.take();
 }
 
-/// Other homes can list what a target has that is away.
+/// Other replicas can list what a target has that is away.
 bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
   if (!bucket.record->replica_count().many()) return false;
   const auto targets = bucket.state->map.placeable_targets();
@@ -250,7 +250,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     const Errc code = page.error().code;
     if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
       co_return fail(page.error());
-    // A target of which drives are away: other homes have what it cannot tell.
+    // A target of which drives are away: other replicas have what it cannot tell.
     if (!sources.unable.empty() && bucket.record->replica_count().many()) {
       incomplete = page.error();
       sources.unable.insert(unable.begin(), unable.end());

@@ -1,5 +1,5 @@
-// A list while names move between targets: first what lies where it is not at home, then what is at
-// home (docs/decisions/011): what moves in between is in the second round. Records tell by their
+// A list while names move between targets: first what is misplaced, then what is in place
+// (docs/decisions/011): what moves in between is in the second round. Records tell by their
 // generations which of two is the newer, a deleted one too.
 
 #include <algorithm>

@@ -38,15 +38,15 @@ bool wants_whole_for_ranges(const http::Request& request) {
 }
 
 /// Another replica of an object, which answers instead of its owner; `owner` when there is none.
-const cluster::Node* next_home(const cluster::ClusterState& state, const Answering& answering,
-                               const cluster::BucketRecord& bucket, std::string_view object,
-                               const cluster::Node* owner) {
+const cluster::Node* next_replica(const cluster::ClusterState& state, const Answering& answering,
+                                  const cluster::BucketRecord& bucket, std::string_view object,
+                                  const cluster::Node* owner) {
   const cluster::ReplicaCount count = bucket.replica_count();
   if (!count.many()) return owner;
   const auto digest = cluster::placement_digest(bucket.placement_name(object));
   const cluster::NodeSet& nodes = state.ownership->map->current;
-  for (const cluster::Home& home : nodes.homes(digest, count.at(state.map.version))) {
-    const cluster::Node* node = state.map.find(nodes.id(home.node));
+  for (const cluster::Replica& replica : nodes.replicas(digest, count.at(state.map.version))) {
+    const cluster::Node* node = state.map.find(nodes.id(replica.node));
     if (node != nullptr && answering.contains(node->id)) return node;
   }
   return owner;
@@ -59,37 +59,37 @@ bool answers_alone(const cluster::ClusterState& state, const std::string& id, st
   return map.past.empty() || cluster::readers_of(map, id, digest, count, 0).empty();
 }
 
-/// The home that a reader of the bytes is sent to, when each answers alone; null for names with one
-/// copy, and when no home is sure to have the object: then owner_for().
-const cluster::Node* reader_home(const cluster::ClusterState& state, const Answering& answering,
-                                 const cluster::BucketRecord& bucket, std::string_view object) {
+/// The replica that a reader of the bytes is sent to, when each answers alone; null for names with
+/// one copy, and when no replica is sure to have the object: then owner_for().
+const cluster::Node* reader_replica(const cluster::ClusterState& state, const Answering& answering,
+                                    const cluster::BucketRecord& bucket, std::string_view object) {
   const cluster::ReplicaCount count = bucket.replica_count();
   if (!count.many()) return nullptr;
   const auto digest = cluster::placement_digest(bucket.placement_name(object));
   const cluster::NodeSet& nodes = state.ownership->map->current;
-  std::vector<const cluster::Node*> homes;
+  std::vector<const cluster::Node*> replicas;
   std::vector<std::shared_ptr<const LoadReport>> reports;
   std::vector<LoadReport::Load> loads;
-  const auto places = nodes.homes(digest, count.at(state.map.version));
-  for (const cluster::Home& home : places) {
-    const std::string& id = nodes.id(home.node);
+  const auto places = nodes.replicas(digest, count.at(state.map.version));
+  for (const cluster::Replica& replica : places) {
+    const std::string& id = nodes.id(replica.node);
     const cluster::Node* node = state.map.find(id);
     const auto said = answering.loads.find(id);
-    if (node == nullptr || home.drive != 0 || said == answering.loads.end()) continue;
+    if (node == nullptr || replica.drive != 0 || said == answering.loads.end()) continue;
     if (!answering.contains(id) || !state.live.contains(id)) continue;
     if (!answers_alone(state, id, digest, count)) continue;
-    homes.push_back(node);
+    replicas.push_back(node);
     reports.push_back(said->second->get());
     loads.push_back(reports.back()->of(digest));
   }
-  if (homes.empty()) return nullptr;
+  if (replicas.empty()) return nullptr;
   const auto coding = api::coding_of(bucket.props);
-  const bool is_owner_first = homes.front()->id == nodes.id(places.front().node);
+  const bool is_owner_first = replicas.front()->id == nodes.id(places.front().node);
   const std::size_t chosen =
       least_busy(loads, random_u64(), coding && coding->full_copy && is_owner_first);
-  TARN_CHECK(chosen < homes.size() && reports.size() == homes.size());
+  TARN_CHECK(chosen < replicas.size() && reports.size() == replicas.size());
   reports[chosen]->note_sent(digest);
-  return homes[chosen];
+  return replicas[chosen];
 }
 
 /// Refuses at the door what targets refuse as well, before a body travels. Ais-Blob-Download asks
@@ -178,7 +178,7 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
   const bool may_choose =
       request.head().method == http::Method::get && !api::has_upstream(known.record->name);
   const cluster::Node* target =
-      may_choose ? reader_home(*known.state, *answering, *known.record, wanted.object) : nullptr;
+      may_choose ? reader_replica(*known.state, *answering, *known.record, wanted.object) : nullptr;
   if (target == nullptr) {
     TRY(target, owner_for(*known.state, *answering, *known.record, wanted.object, access));
   }
@@ -247,7 +247,7 @@ Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
   const cluster::Node* owner = cluster::owner_of(state.map, bucket.placement_name(object));
   if (owner == nullptr) return fail(Errc::unavailable, "the cluster has no storage target now");
   if (!answering.contains(owner->id) && access == Access::read)
-    owner = next_home(state, answering, bucket, object, owner);
+    owner = next_replica(state, answering, bucket, object, owner);
   if (!answering.contains(owner->id))
     return fail(Errc::unavailable, "target t[{}], which owns {}/{}, does not answer now", owner->id,
                 bucket.name.display(), object);

@@ -72,7 +72,7 @@ struct Assignment {
   /// "http://TARGET/v1/objects/B/O?provider=ais&...&u=SIGNATURE"
   std::string url;
 };
-/// Finds bucket and owner, or for a GET the home that has least to do, and signs. Errors:
+/// Finds bucket and owner, or for a GET the replica that has least to do, and signs. Errors:
 /// bucket_not_found, object_not_found, unavailable.
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 const Wanted& wanted, Passage passage);

@@ -171,7 +171,8 @@ struct Asked {
   http::ClientResponse answer;
 };
 /// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
-/// of a body has been taken. `is_silent` as CallLimits has it: for reads with other homes to go to.
+/// of a body has been taken. `is_silent` as CallLimits has it: for reads with other replicas to go
+/// to.
 Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
                               std::string url, const std::string& owner,
                               const std::atomic<bool>* is_silent) {
@@ -271,7 +272,7 @@ Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
                                silence_of(services, *assignment.target));
 }
 
-/// Another home goes on where one has failed: tried until those who are gone are known to be.
+/// Another replica goes on where one has failed: tried until those who are gone are known to be.
 Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& request,
                                     const Wanted& wanted, const Rest* rest) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -284,7 +285,7 @@ Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& req
   }
 }
 
-/// With `wanted`, what a target leaves unfinished is fetched from another home.
+/// With `wanted`, what a target leaves unfinished is fetched from another replica.
 Task<Status> pass_payload(const Services& services, http::Request& request, const Wanted* wanted,
                           Asked& asked, PooledBuffer& buffer) {
   http::Exchange& exchange = request.exchange;
@@ -321,12 +322,12 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
   const auto* record = assignment.state->bmd.find(wanted.bucket);
-  const bool has_other_homes =
+  const bool has_other_replicas =
       access_of(head.method) == Access::read && record != nullptr && record->replica_count().many();
   auto asked =
       co_await relay_ask(services, head, assignment.url, owner,
-                         has_other_homes ? silence_of(services, *assignment.target) : nullptr);
-  if (!asked && has_other_homes)
+                         has_other_replicas ? silence_of(services, *assignment.target) : nullptr);
+  if (!asked && has_other_replicas)
     asked = co_await go_on_elsewhere(services, request, wanted, nullptr);
   if (!asked) co_return fail(asked.error());
   http::ClientStream& stream = asked->stream;
@@ -344,7 +345,7 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
         co_await pass_small_answer(exchange, stream, answer, wanted.object, buffer);
     co_return passed;
   }
-  const Wanted* const again = has_other_homes ? &wanted : nullptr;
+  const Wanted* const again = has_other_replicas ? &wanted : nullptr;
   const Status passed = co_await pass_payload(services, request, again, *asked, buffer);
   co_return passed;
 }

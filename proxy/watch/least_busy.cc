@@ -14,13 +14,13 @@ using nlohmann::json;
 constexpr std::uint64_t kLittle = 4;  // readers on one drive
 constexpr std::uint64_t kChances = 1U << 20U;
 
-std::uint64_t chances(const LoadReport::Load& home) {
-  return home.serves ? std::max<std::uint64_t>(1, kChances / (1 + home.work)) : 0;
+std::uint64_t chances(const LoadReport::Load& replica) {
+  return replica.serves ? std::max<std::uint64_t>(1, kChances / (1 + replica.work)) : 0;
 }
 
-/// True if `home` has so much less to do than `first` that gathering is worth it.
-bool may_gather(const LoadReport::Load& first, const LoadReport::Load& home) {
-  return first.work >= kGatherAbove * (1 + std::uint64_t{home.work});
+/// True if `replica` has so much less to do than `first` that gathering is worth it.
+bool may_gather(const LoadReport::Load& first, const LoadReport::Load& replica) {
+  return first.work >= kGatherAbove * (1 + std::uint64_t{replica.work});
 }
 
 std::optional<LoadReport::OfDrive> read_drive(const json& said) {
@@ -68,22 +68,23 @@ std::optional<Heartbeat> parse_heartbeat(std::string_view line) {
   return out;
 }
 
-std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw,
+std::size_t least_busy(std::span<const LoadReport::Load> replicas, std::uint64_t draw,
                        bool others_gather) {
-  TARN_CHECK(!homes.empty());
+  TARN_CHECK(!replicas.empty());
   std::size_t first = 0;
-  while (first < homes.size() && !homes[first].serves) ++first;
-  if (first == homes.size()) return 0;
-  if (homes[first].work + std::uint64_t{homes[first].sent} < kLittle) return first;
+  while (first < replicas.size() && !replicas[first].serves) ++first;
+  if (first == replicas.size()) return 0;
+  if (replicas[first].work + std::uint64_t{replicas[first].sent} < kLittle) return first;
   const auto chances_at = [&](std::size_t i) {
-    const bool is_out = others_gather && first == 0 && i > 0 && !may_gather(homes[0], homes[i]);
-    return is_out ? 0 : chances(homes[i]);
+    const bool is_out =
+        others_gather && first == 0 && i > 0 && !may_gather(replicas[0], replicas[i]);
+    return is_out ? 0 : chances(replicas[i]);
   };
   std::uint64_t all = 0;
-  for (std::size_t i = first; i < homes.size(); ++i) all += chances_at(i);
+  for (std::size_t i = first; i < replicas.size(); ++i) all += chances_at(i);
   if (all == 0) return first;
   std::uint64_t lot = draw % all;
-  for (std::size_t i = first; i < homes.size(); ++i) {
+  for (std::size_t i = first; i < replicas.size(); ++i) {
     const std::uint64_t its = chances_at(i);
     if (lot < its) return i;
     lot -= its;

@@ -12,7 +12,7 @@
 
 namespace tarn::proxy {
 
-// Which home of a name with copies on nodes a reader is sent to (docs/decisions/014). Proxies do
+// Which replica of a name with copies on nodes a reader is sent to (docs/decisions/014). Proxies do
 // not talk about it: each goes by what targets say of their drives once a second.
 
 /// Last report of a target about its drives. Thread-safe.
@@ -54,14 +54,14 @@ struct Heartbeat {
 /// Nothing for a line that is none.
 [[nodiscard]] std::optional<Heartbeat> parse_heartbeat(std::string_view line);
 
-/// Which of `homes`, the owner's first. The first that serves, as long as its drive has little to
-/// do: what it has in memory is of use then. Otherwise by lot, each with a chance in inverse
+/// Which of `replicas`, the owner's first. The first that serves, as long as its drive has little
+/// to do: what it has in memory is of use then. Otherwise by lot, each with a chance in inverse
 /// proportion to the work of its drive: so readers do not all run to the one that was idle a second
-/// ago, and proxies that know the same share them out. `draw` is a random number. `homes` is not
-/// empty.
-/// `others_gather`: only the first has the object as it is, and any other asks k targets for slices
-/// of it. Then others have a chance only while the first has kGatherAbove times as much to do.
-[[nodiscard]] std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw,
+/// ago, and proxies that know the same share them out. `draw` is a random number. `replicas` is not
+/// empty. `others_gather`: only the first has the object as it is, and any other asks k targets for
+/// slices of it. Then others have a chance only while the first has kGatherAbove times as much to
+/// do.
+[[nodiscard]] std::size_t least_busy(std::span<const LoadReport::Load> replicas, std::uint64_t draw,
                                      bool others_gather = false);
 inline constexpr std::uint64_t kGatherAbove = 4;
 

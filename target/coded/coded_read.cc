@@ -65,7 +65,7 @@ Task<Status> CodedReader::fill() {
 }
 
 /// Too few slices can be had where the record that we have names them. Ok: a newer one names other
-/// homes for them.
+/// holders for them.
 Task<Status> CodedReader::look_again(Error why) {
   if (looks_++ == kLooksMax) co_return fail(std::move(why));
   CO_TRY(const ObjectRequest wanted, request_of(node_, name_));

@@ -1,4 +1,4 @@
-// The end of a coded write: the slices that have come to their homes become durable there. The
+// The end of a coded write: the slices that have come to their holders become durable there. The
 // caller that commits makes the record that names them (incoming.cc).
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   co_return coding(object.record.generation, sealed_, full_copy_sealed_);
 }
 
-/// Seals all at the same time; a home that fails is not asked again.
+/// Seals all at the same time; a holder that fails is not asked again.
 Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
   std::vector<std::size_t> slices;
   std::vector<Task<Status>> seals;
@@ -64,17 +64,17 @@ Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
     auto& lane = lanes_[slices[i]];
     TARN_CHECK(lane != nullptr && lane->index() == slices[i]);
     if (results[i]) {
-      sealed_[slices[i]] = lane->home();
+      sealed_[slices[i]] = lane->holder();
       continue;
     }
     last_ = results[i].error();
-    refused_.insert(lane->home());
-    unsure_.emplace_back(lane->home(), lane->index());
+    refused_.insert(lane->holder());
+    unsure_.emplace_back(lane->holder(), lane->index());
     lane = nullptr;
   }
 }
 
-/// Makes the slices that no home has out of those that are sealed, for other targets, until no
+/// Makes the slices that no holder has out of those that are sealed, for other targets, until no
 /// target is left that takes one.
 Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
   while (true) {
@@ -95,7 +95,7 @@ Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
         TARN_CHECK((*made)[i]->index() == goals[i].index);
         lanes_[goals[i].index] = (*made)[i];
       } else {
-        refused_.insert(goals[i].home);
+        refused_.insert(goals[i].holder);
       }
     }
     if (!made) {
@@ -116,8 +116,8 @@ Task<void> CodedWrite::take_back(Generation up_to) {
 }
 
 void CodedWrite::drop_unsure(const asio::any_io_executor& executor, Generation up_to) {
-  for (auto& [home, index] : unsure_)
-    drop_there(node_, executor, std::move(home), {key_of(index), up_to});
+  for (auto& [holder, index] : unsure_)
+    drop_there(node_, executor, std::move(holder), {key_of(index), up_to});
   unsure_.clear();
 }
 

@@ -1,4 +1,4 @@
-// Encodes the bytes of a coded object as they come, and sends each slice to its home by a lane of
+// Encodes the bytes of a coded object as they come, and sends each slice to its holder by a lane of
 // its own. The end of the write is in coded_seal.cc.
 
 #include "target/coded/coded_write.h"
@@ -51,13 +51,13 @@ Task<Result<std::unique_ptr<CodedWrite>>> CodedWrite::begin(TargetNode& node, Ob
 /// Where each slice shall be, when those are not asked that have refused.
 std::vector<cluster::SlicePlace> CodedWrite::plan() {
   const auto state = node_.view.state();
-  std::vector<std::string> homes(lanes_.size());
-  for (const std::size_t i : good()) homes[i] = lanes_[i]->home();
+  std::vector<std::string> holders(lanes_.size());
+  for (const std::size_t i : good()) holders[i] = lanes_[i]->holder();
   cluster::SliceNeeds needs;
   needs.name_digest = cluster::placement_digest(name_.uname);
   needs.slices = lanes_.size();
   needs.after_owner = terms_.full_copy;
-  if (!good().empty()) needs.homes = homes;
+  if (!good().empty()) needs.holders = holders;
   needs.good = good().bits();
   needs.takes = [&](const std::string& id) {
     return !refused_.contains(id) && (id == node_.id || state->live.contains(id));
@@ -82,7 +82,7 @@ Task<void> CodedWrite::open_full_copy(std::optional<std::uint64_t> length) {
     last_ = opened.error();
 }
 
-/// Opens lanes until each slice has a home, or no target is left that takes one.
+/// Opens lanes until each slice has a holder, or no target is left that takes one.
 Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
   std::optional<std::uint64_t> bytes;
   if (length) {
@@ -148,7 +148,7 @@ Status CodedWrite::enough() const {
                 "the slices of {} would lie on fewer targets than they shall (durability: strict)",
                 name_.object);
   return fail(full ? Errc::no_space : Errc::unavailable,
-              "{} of the {} slices of {} have a home, {} are needed; the last that took none: {}",
+              "{} of the {} slices of {} have a holder, {} are needed; the last that took none: {}",
               there, wanted(), name_.object, needed(), last_.message);
 }
 
@@ -178,9 +178,9 @@ Task<Status> CodedWrite::send(ec::Stripe stripe) {
     if (pushed) continue;
     any_failed = true;
     last_ = pushed.error();
-    refused_.insert(lanes_[i]->home());
-    obs::log("target").warn("slice left out of a write object={} slice={} home={} err={}",
-                            name_.object, i, lanes_[i]->home(), last_.message);
+    refused_.insert(lanes_[i]->holder());
+    obs::log("target").warn("slice left out of a write object={} slice={} holder={} err={}",
+                            name_.object, i, lanes_[i]->holder(), last_.message);
   }
   if (full_copy_is_good()) {
     co_await send_full_copy(shared);
@@ -213,7 +213,7 @@ Task<Status> CodedWrite::end() {
     const Status ended = co_await lanes_[i]->finish();
     if (ended) continue;
     last_ = ended.error();
-    refused_.insert(lanes_[i]->home());
+    refused_.insert(lanes_[i]->holder());
   }
   if (full_copy_is_good())
     if (const Status ended = co_await full_copy_->finish(); !ended) last_ = ended.error();
@@ -221,15 +221,15 @@ Task<Status> CodedWrite::end() {
 }
 
 io::Coding CodedWrite::planned(const Generation& written) const {
-  std::vector<std::string> homes(lanes_.size());
+  std::vector<std::string> holders(lanes_.size());
   for (std::size_t i = 0; i < lanes_.size(); ++i)
-    if (lanes_[i] != nullptr) homes[i] = lanes_[i]->home();
-  return coding(written, homes, full_copy_is_good() ? node_.id : "");
+    if (lanes_[i] != nullptr) holders[i] = lanes_[i]->holder();
+  return coding(written, holders, full_copy_is_good() ? node_.id : "");
 }
 
-io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& homes,
+io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& holders,
                               const std::string& full_copy) const {
-  TARN_CHECK(homes.size() == terms_.geometry.slices());  // as check(Coding) wants it
+  TARN_CHECK(holders.size() == terms_.geometry.slices());  // as check(Coding) wants it
   io::Coding out;
   out.layout = terms_.full_copy ? io::Coding::Layout::whole : io::Coding::Layout::striped;
   out.k = static_cast<std::uint8_t>(terms_.geometry.k);
@@ -237,7 +237,7 @@ io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::
   out.block_bytes = static_cast<std::uint32_t>(terms_.geometry.block_bytes);
   out.set = ec::raw(set_);
   out.written = written;
-  out.homes = homes;
+  out.holders = holders;
   out.full_copy = full_copy;
   return out;
 }

@@ -16,7 +16,7 @@
 
 namespace tarn::target {
 
-/// A new version of a coded object on its way: bytes come in, slices go to their homes while they
+/// A new version of a coded object on its way: bytes come in, slices go to their holders while they
 /// come, and nothing of it counts before a record names them (docs/decisions/019, "A write"). For
 /// one coroutine; its end gives up what was not sealed.
 class CodedWrite {
@@ -27,7 +27,7 @@ class CodedWrite {
     bool owner_only = false;  ///< nothing but the full copy, so far, whatever the layout
     bool strict = false;      ///< all slices, on as many targets as a full cluster has, or none
   };
-  /// Finds a home for each slice. `length`: of the object, if that is known. unavailable, or
+  /// Finds a holder for each slice. `length`: of the object, if that is known. unavailable, or
   /// no_space, when there are fewer than k + 1, or `strict` wants more.
   static Task<Result<std::unique_ptr<CodedWrite>>> begin(TargetNode& node, ObjectName name,
                                                          const Terms& terms,
@@ -38,7 +38,7 @@ class CodedWrite {
 
   /// Where the next bytes belong: never empty.
   [[nodiscard]] std::span<std::byte> room() { return encoder_.room(); }
-  /// The first `bytes` of room() are there. Waits for homes that lag; one that fails is left out,
+  /// The first `bytes` of room() are there. Waits for holders that lag; one that fails is left out,
   /// and replaced by seal(). unavailable when fewer than k are left, or when it is clear that
   /// seal() will not find k + 1.
   Task<Status> filled(std::size_t bytes);
@@ -51,11 +51,11 @@ class CodedWrite {
   /// The coding that seal() will give, when all goes well, for a record of this generation.
   [[nodiscard]] io::Coding planned(const Generation& written) const;
   /// Makes slices of what was written, durably, for the version that `object` is: its generation,
-  /// size, checksum and time. Slices that no home has are made again at others, out of the rest.
+  /// size, checksum and time. Slices that no holder has are made again at others, out of the rest.
   /// Returns the coding that names all that is sealed. Under the name's lock. After an error
   /// nothing may name any of it, and it goes.
   Task<Result<io::Coding>> seal(const io::ObjectAttribute& object);
-  /// Homes that failed while they sealed a slice may have it all the same, and no record names it
+  /// Holders that failed while they sealed a slice may have it all the same, and no record names it
   /// there: it goes. When the record of generation `up_to` is complete, or there will be none.
   void drop_unsure(const asio::any_io_executor& executor, Generation up_to);
   /// True, after seal(), if repair has something to add.
@@ -88,7 +88,8 @@ class CodedWrite {
   [[nodiscard]] SliceKey key_of(std::uint8_t index) const {
     return {name_.bucket, name_.object, ec::raw(set_), index};
   }
-  [[nodiscard]] io::Coding coding(const Generation& written, const std::vector<std::string>& homes,
+  [[nodiscard]] io::Coding coding(const Generation& written,
+                                  const std::vector<std::string>& holders,
                                   const std::string& full_copy) const;
 
   TargetNode& node_;
@@ -99,7 +100,7 @@ class CodedWrite {
   std::vector<std::shared_ptr<SliceLane>> lanes_;             // by index; null: no target takes it
   std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
   std::shared_ptr<SliceLane> full_copy_;                      // null: there is none, or it failed
-  std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // home and index
+  std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // holder and index
   std::string full_copy_sealed_;                              // where; empty: nowhere
   std::set<std::string> refused_;                             // targets that failed, or refused
   Error last_;                                                // why the last of them did

@@ -5,15 +5,15 @@
 namespace tarn::target {
 
 Task<Result<std::unique_ptr<FullCopySource>>> FullCopySource::open(TargetNode& node,
-                                                                   std::string home, SliceKey key,
+                                                                   std::string holder, SliceKey key,
                                                                    std::uint64_t bytes,
                                                                    TurnFor purpose) {
   std::unique_ptr<FullCopySource> source(new FullCopySource(bytes));
-  if (home == node.id) {
+  if (holder == node.id) {
     CO_TRY(source->object_, co_await node.store.slices().open(std::move(key)));
     source->blocks_.emplace(*source->object_, purpose);
   } else {
-    CO_TRY(source->download_, co_await SliceDownload::open(node, std::move(home),
+    CO_TRY(source->download_, co_await SliceDownload::open(node, std::move(holder),
                                                            {std::move(key), {0, bytes}, purpose}));
   }
   co_return std::move(source);

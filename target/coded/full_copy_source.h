@@ -11,13 +11,13 @@
 
 namespace tarn::target {
 
-/// Bytes of the full copy of an object, in order, from its home: this target or another one.
+/// Bytes of the full copy of an object, in order, from its holder: this target or another one.
 /// Compared with what was stored there; what the network did to them since is the caller's to see.
 /// For one coroutine.
 class FullCopySource {
  public:
   /// `bytes`: of the object. Errors as SlicesHere::open() and SliceDownload::open().
-  static Task<Result<std::unique_ptr<FullCopySource>>> open(TargetNode& node, std::string home,
+  static Task<Result<std::unique_ptr<FullCopySource>>> open(TargetNode& node, std::string holder,
                                                             SliceKey key, std::uint64_t bytes,
                                                             TurnFor purpose);
 

@@ -12,13 +12,13 @@
 namespace tarn::target {
 
 // Slices of coded objects at other targets (slice_messages.h). Errors of all: unavailable (not in
-// the map), disconnected (no answer), and what the target answers (slice_home.h).
+// the map), disconnected (no answer), and what the target answers (slice_holder.h).
 
-/// A slice on its way to the target that is to be its home. Dying early ends what it has sent.
+/// A slice on its way to the target that is to be its holder. Dying early ends what it has sent.
 class SliceUpload {
  public:
   /// Ok: that target has a file for it. no_space when no drive there takes it.
-  static Task<Result<SliceUpload>> open(TargetNode& node, std::string home,
+  static Task<Result<SliceUpload>> open(TargetNode& node, std::string holder,
                                         const SliceWrite& write);
 
   /// The next blocks of a slice, whole ones, or bytes of a full copy.
@@ -27,46 +27,46 @@ class SliceUpload {
   Task<Status> finish();
 
  private:
-  SliceUpload(std::string home, http::ClientStream stream)
-      : home_(std::move(home)), stream_(std::move(stream)) {}
+  SliceUpload(std::string holder, http::ClientStream stream)
+      : holder_(std::move(holder)), stream_(std::move(stream)) {}
   Task<Status> read_answer();
 
-  std::string home_;
+  std::string holder_;
   http::ClientStream stream_;
   std::uint64_t sent_ = 0;
 };
 
-/// Bytes of a slice, in order, from its home, which compares them with what was stored; what the
+/// Bytes of a slice, in order, from its holder, which compares them with what was stored; what the
 /// network did to them since is the caller's to see.
 class SliceDownload {
  public:
   /// object_not_found when it has no such slice.
-  static Task<Result<SliceDownload>> open(TargetNode& node, std::string home, SliceRead read);
+  static Task<Result<SliceDownload>> open(TargetNode& node, std::string holder, SliceRead read);
 
-  /// Fills `into`. disconnected also when the home found that bytes are not what was stored: it
+  /// Fills `into`. disconnected also when the holder found that bytes are not what was stored: it
   /// ends the answer there.
   Task<Status> read(std::span<std::byte> into);
 
  private:
-  SliceDownload(std::string home, http::ClientStream stream)
-      : home_(std::move(home)), stream_(std::move(stream)) {}
+  SliceDownload(std::string holder, http::ClientStream stream)
+      : holder_(std::move(holder)), stream_(std::move(stream)) {}
 
-  std::string home_;
+  std::string holder_;
   http::ClientStream stream_;
 };
 
-/// Ok: the slice is on stable storage at `home`.
-Task<Status> seal_at(TargetNode& node, std::string home, SliceSeal seal);
-Task<Status> abandon_at(TargetNode& node, std::string home, SliceToken token);
+/// Ok: the slice is on stable storage at `holder`.
+Task<Status> seal_at(TargetNode& node, std::string holder, SliceSeal seal);
+Task<Status> abandon_at(TargetNode& node, std::string holder, SliceToken token);
 /// Ok: it has heard that the slice is not needed up to that generation.
-Task<Status> drop_at(TargetNode& node, std::string home, SliceDrop drop);
+Task<Status> drop_at(TargetNode& node, std::string holder, SliceDrop drop);
 
 /// Tells the owner of an object of a slice here that must be made anew.
 Task<Status> tell_bad(TargetNode& node, std::string owner, SliceKey key);
-/// For each slice, at most kSlicesAtOnce, whether it is at `home`, which may be this target. One
+/// For each slice, at most kSlicesAtOnce, whether it is at `holder`, which may be this target. One
 /// that is down, or does not answer, may be back with them; one that is out, or no member, has lost
 /// them.
-Task<std::vector<SliceSeen>> states_at(TargetNode& node, std::string home,
+Task<std::vector<SliceSeen>> states_at(TargetNode& node, std::string holder,
                                        std::vector<SliceKey> keys);
 /// Returns the owner's verdicts on slices that this target has; `wait` for all when it does not
 /// answer.

@@ -10,8 +10,8 @@ namespace {
 
 /// Acknowledged before its slices, or nearly all of them are lost.
 bool only_full_copy(const io::Coding& coding) {
-  const auto named = std::count_if(coding.homes.begin(), coding.homes.end(),
-                                   [](const std::string& home) { return !home.empty(); });
+  const auto named = std::count_if(coding.holders.begin(), coding.holders.end(),
+                                   [](const std::string& holder) { return !holder.empty(); });
   return !coding.full_copy.empty() && named < coding.k;
 }
 
@@ -41,7 +41,7 @@ Task<Result<std::size_t>> ObjectBytes::next(std::span<std::byte> into) {
 Task<Result<std::size_t>> ObjectBytes::next_of_full_copy(std::span<std::byte> into) {
   if (full_copy_->source == nullptr) {
     CO_TRY(full_copy_->source,
-           co_await FullCopySource::open(full_copy_->node, full_copy_->home, full_copy_->key,
+           co_await FullCopySource::open(full_copy_->node, full_copy_->holder, full_copy_->key,
                                          full_copy_->bytes, TurnFor::client));
   }
   CO_TRY(const std::size_t got, co_await full_copy_->source->next(into));

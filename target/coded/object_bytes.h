@@ -32,7 +32,7 @@ class ObjectBytes {
   struct FullCopy {
     TargetNode& node;
     SliceKey key;
-    std::string home;
+    std::string holder;
     std::uint64_t bytes;
     std::uint64_t xxh64;
     std::unique_ptr<FullCopySource> source = nullptr;  // null: not opened yet

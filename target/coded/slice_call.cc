@@ -21,7 +21,7 @@ struct Ring {
 
 Task<Status> open_and_fetch(TargetNode& node, SliceCall& call) {
   if (!call.source) {
-    CO_TRY(call.source, co_await SliceSource::open(node, call.home, call.key, call.layout,
+    CO_TRY(call.source, co_await SliceSource::open(node, call.holder, call.key, call.layout,
                                                    call.rest, call.purpose, call.unless_slow));
   }
   co_return co_await call.source->fetch(call.missing);

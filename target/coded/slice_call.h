@@ -18,7 +18,7 @@ namespace tarn::target {
 /// itself, since a drive that hangs cannot be interrupted, and ends with its drive or its
 /// connection. For one event loop.
 struct SliceCall {
-  std::string home;
+  std::string holder;
   SliceKey key;
   ec::Layout layout;    ///< of the object
   ec::Stripes rest;     ///< that may be asked for yet, when the slice is to be opened

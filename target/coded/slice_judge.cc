@@ -17,10 +17,10 @@ namespace {
 using Verdict = SliceVerdict;
 
 bool slice_judge_names(const io::ObjectRecord& record, const SliceKey& key,
-                       const std::string& home) {
+                       const std::string& holder) {
   if (!record.coding || record.coding->set != key.set) return false;
-  if (key.index == io::kFullCopy) return record.coding->full_copy == home;
-  return key.index < record.coding->homes.size() && record.coding->homes[key.index] == home;
+  if (key.index == io::kFullCopy) return record.coding->full_copy == holder;
+  return key.index < record.coding->holders.size() && record.coding->holders[key.index] == holder;
 }
 
 /// Asks all targets. True if the slices may be all that is left of a version whose record is lost.
@@ -53,13 +53,13 @@ Task<Result<Generation>> note_absence(TargetNode& node, const ObjectRequest& wan
 
 /// Judges under the name's lock, where nothing of the name is on its way.
 Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& wanted,
-                                     const std::string& home, const HeldSlice& slice) {
+                                     const std::string& holder, const HeldSlice& slice) {
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (newest.holder != nullptr) co_return Verdict{};  // it comes here first
-  if (newest.record && slice_judge_names(*newest.record, slice.key, home))
+  if (newest.record && slice_judge_names(*newest.record, slice.key, holder))
     co_return Verdict{Verdict::Kind::keep};
   if (newest.record && newest.record->generation >= slice.generation)
     co_return Verdict{Verdict::Kind::drop, newest.record->generation};
@@ -76,7 +76,8 @@ Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& want
   co_return Verdict{Verdict::Kind::drop, generation};
 }
 
-Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const HeldSlice& slice) {
+Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& holder,
+                                const HeldSlice& slice) {
   const auto state = node.view.state();
   const auto* bucket = state->bmd.find(slice.key.bucket);
   if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
@@ -86,10 +87,10 @@ Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const
   // Most are needed, and that needs no lock.
   CO_TRY(const auto here, co_await find_here(node, name));
   if (!here.empty() && pending_by(here.front().record).empty() &&
-      slice_judge_names(here.front().record, slice.key, home))
+      slice_judge_names(here.front().record, slice.key, holder))
     co_return Verdict{Verdict::Kind::keep};
   CO_TRY(const ObjectRequest wanted, request_of(node, name));
-  co_return co_await judge_with_all(node, wanted, home, slice);
+  co_return co_await judge_with_all(node, wanted, holder, slice);
 }
 
 }  // namespace
@@ -107,11 +108,11 @@ bool LeftOfSet::may_be_the_object(std::size_t k) const {
   return waits_ || full_copy_ || slices_.size() >= k;
 }
 
-Task<std::vector<SliceVerdict>> judge(TargetNode& node, std::string home,
+Task<std::vector<SliceVerdict>> judge(TargetNode& node, std::string holder,
                                       std::vector<HeldSlice> slices) {
   std::vector<SliceVerdict> out;
   for (const HeldSlice& slice : slices) {
-    const auto verdict = co_await judge_one(node, home, slice);
+    const auto verdict = co_await judge_one(node, holder, slice);
     out.push_back(verdict ? *verdict : Verdict{});
     if (verdict) continue;
     obs::log("repair").debug("slice not judged object={} slice={} err={}", slice.key.name,

@@ -25,12 +25,12 @@ class LeftOfSet {
   bool waits_ = false;
 };
 
-/// Returns this target's verdicts, as the owner of the objects, on slices that `home` has: if the
+/// Returns this target's verdicts, as the owner of the objects, on slices that `holder` has: if the
 /// newest version names them there, and if not, up to which generation they are not needed. A slice
 /// may be above all versions: of a write that never was named, or a version before that. Then the
 /// newest is first committed once more, so that the answer holds for ever (docs/decisions/019, rule
 /// D). Slices that cannot be judged now, or may be all that is left of an object, wait.
-Task<std::vector<SliceVerdict>> judge(TargetNode& node, std::string home,
+Task<std::vector<SliceVerdict>> judge(TargetNode& node, std::string holder,
                                       std::vector<HeldSlice> slices);
 
 }  // namespace tarn::target

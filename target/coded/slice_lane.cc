@@ -15,24 +15,25 @@ constexpr std::chrono::milliseconds kLaneLookEvery{250};
 }  // namespace
 
 /// Of a full copy a stripe comes as k units.
-SliceLane::SliceLane(TargetNode& node, std::string home, SliceWrite write,
+SliceLane::SliceLane(TargetNode& node, std::string holder, SliceWrite write,
                      const asio::any_io_executor& executor)
     : node_(node),
-      home_(std::move(home)),
+      holder_(std::move(holder)),
       write_(std::move(write)),
       changed_(executor),
       queued_max_(kQueuedMax * (is_full_copy() ? write_.geometry.k : 1)) {}
 
-Task<Result<std::shared_ptr<SliceLane>>> SliceLane::open(TargetNode& node, std::string home,
+Task<Result<std::shared_ptr<SliceLane>>> SliceLane::open(TargetNode& node, std::string holder,
                                                          SliceWrite write) {
   const auto executor = co_await asio::this_coro::executor;
-  std::shared_ptr<SliceLane> lane(new SliceLane(node, std::move(home), std::move(write), executor));
-  if (lane->home_ == node.id) {
+  std::shared_ptr<SliceLane> lane(
+      new SliceLane(node, std::move(holder), std::move(write), executor));
+  if (lane->holder_ == node.id) {
     CO_TRY(auto slice, co_await begin_slice(node, lane->write_));
     lane->drive_ = node.store.drive_at(slice->file().drive().path());
     lane->start(executor, std::nullopt, std::move(slice));
   } else {
-    CO_TRY(auto upload, co_await SliceUpload::open(node, lane->home_, lane->write_));
+    CO_TRY(auto upload, co_await SliceUpload::open(node, lane->holder_, lane->write_));
     lane->start(executor, std::move(upload), nullptr);
   }
   co_return lane;
@@ -67,25 +68,25 @@ Task<bool> SliceLane::wait(std::chrono::steady_clock::time_point until) {
 }
 
 bool SliceLane::has_lease() const {
-  return home_ == node_.id || node_.view.state()->live.contains(home_);
+  return holder_ == node_.id || node_.view.state()->live.contains(holder_);
 }
 
-Task<Status> SliceLane::push(std::shared_ptr<const void> holder, std::span<const std::byte> bytes) {
+Task<Status> SliceLane::push(std::shared_ptr<const void> keeper, std::span<const std::byte> bytes) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (status_ && !has_room()) {
     const auto now = std::chrono::steady_clock::now();
     if (!has_lease())
-      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", home_)});
+      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", holder_)});
     else if (now >= until)
       fail_with({Errc::timeout,
-                 fmt::format("target t[{}] takes nothing more of slice {}", home_, index())});
+                 fmt::format("target t[{}] takes nothing more of slice {}", holder_, index())});
     else
       static_cast<void>(co_await wait(std::min(until, now + kLaneLookEvery)));
   }
   if (!status_) co_return status_;
   // Bytes after the end would be left out of a slice that counts as whole.
   TARN_CHECK(!ended_);
-  queue_.push_back({std::move(holder), bytes});
+  queue_.push_back({std::move(keeper), bytes});
   TARN_CHECK(queue_.size() <= queued_max_);
   changed_.cancel();
   co_return Status();
@@ -142,7 +143,7 @@ Task<Status> SliceLane::finish() {
   changed_.cancel();
   while (!done_ && status_) {
     if (drive_ == nullptr && !has_lease()) {
-      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", home_)});
+      fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", holder_)});
       continue;
     }
     // A write that has begun on a drive that hangs gives no answer.
@@ -160,18 +161,18 @@ Task<Status> SliceLane::seal(const io::ObjectAttribute& object, Generation writt
   const ec::SliceId slice{ec::SetId(write_.key.set), write_.geometry, write_.key.index};
   CO_TRY(auto order, seal_order(object, slice, written, named_by, write_.token));
   order.anew = anew;
-  const bool here = home_ == node_.id;
+  const bool here = holder_ == node_.id;
   const Status sealed = here ? co_await seal_slice(node_, std::move(order))
-                             : co_await seal_at(node_, home_, std::move(order));
+                             : co_await seal_at(node_, holder_, std::move(order));
   if (!sealed) fail_with(sealed.error());
   co_return sealed;
 }
 
 Task<void> SliceLane::abandon(std::shared_ptr<SliceLane> self) {
-  if (self->home_ == self->node_.id) {
+  if (self->holder_ == self->node_.id) {
     static_cast<void>(self->node_.open_slices.take(self->token()));
   } else {
-    static_cast<void>(co_await abandon_at(self->node_, self->home_, self->token()));
+    static_cast<void>(co_await abandon_at(self->node_, self->holder_, self->token()));
   }
 }
 

@@ -29,8 +29,8 @@ namespace tarn::target {
 //   GET  /v1/internal/pieces/read?...           some blocks of a slice, or bytes of a full copy
 //   POST /v1/internal/pieces/drop?...           the slice is not needed up to a generation
 //   POST /v1/internal/pieces/have?...           which of many slices are there
-//   POST /v1/internal/pieces/ask?...            home to owner: which of many are needed
-//   POST /v1/internal/pieces/bad?...            home to owner: one must be made anew
+//   POST /v1/internal/pieces/ask?...            holder to owner: which of many are needed
+//   POST /v1/internal/pieces/bad?...            holder to owner: one must be made anew
 //
 // All of it pure.
 
@@ -84,7 +84,7 @@ inline constexpr std::size_t kSliceSealBytesMax = 64U << 10U;
 struct SliceRead {
   SliceKey key;
   ec::FileRange range;
-  TurnFor purpose = TurnFor::client;  ///< clients of the home go before a repair
+  TurnFor purpose = TurnFor::client;  ///< clients of the holder go before a repair
   /// The caller has other slices to read: timeout, at once, where the slice is on a slow drive.
   bool unless_slow = false;
 };

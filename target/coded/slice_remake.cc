@@ -32,7 +32,7 @@ Task<Result<std::shared_ptr<SliceLane>>> slice_remake_open_lane(TargetNode& node
   write.rank = goal.rank;
   write.bytes = bytes;
   write.purpose = purpose;
-  co_return co_await SliceLane::open(node, std::move(goal.home), std::move(write));
+  co_return co_await SliceLane::open(node, std::move(goal.holder), std::move(write));
 }
 
 /// Those that have not failed, in the order of their slices.
@@ -103,11 +103,11 @@ Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll) {
   const io::Coding& coding = *version.coding;
-  TARN_CHECK(goal.index < coding.homes.size());
+  TARN_CHECK(goal.index < coding.holders.size());
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   const ec::SliceId slice{ec::SetId(coding.set), geometry_of(coding), goal.index};
   CO_TRY(const auto from,
-         co_await SliceSource::open(node, coding.homes[goal.index],
+         co_await SliceSource::open(node, coding.holders[goal.index],
                                     {name.bucket, name.object, coding.set, goal.index}, layout,
                                     {0, layout.stripes()}, TurnFor::background));
   CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, goal, layout.blocks_bytes(),
@@ -120,7 +120,7 @@ Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName
 
 namespace {
 
-/// For each goal a lane; null: its home takes none.
+/// For each goal a lane; null: its holder takes none.
 Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Coding& coding,
                        const std::vector<SliceGoal>& goals, std::uint64_t bytes, TurnFor purpose,
                        const Refused& refused) {
@@ -130,7 +130,7 @@ Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Codin
     openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes, purpose));
   Lanes out;
   for (auto& opened : co_await gather(std::move(openings))) {
-    if (!opened && refused) refused(goals[out.size()].home, opened.error());
+    if (!opened && refused) refused(goals[out.size()].holder, opened.error());
     out.push_back(opened ? std::move(*opened) : nullptr);
   }
   TARN_CHECK(out.size() == goals.size());
@@ -144,7 +144,7 @@ Task<Status> finish(Lanes& lanes, Status made, const Refused& refused) {
     Status ended = made;
     if (ended) ended = co_await lane->finish();
     if (ended) continue;
-    if (made && refused) refused(lane->home(), ended.error());
+    if (made && refused) refused(lane->holder(), ended.error());
     lane->give_up();
     lane = nullptr;
   }
@@ -162,8 +162,8 @@ Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
       co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), purpose, refused);
   // Slices that are made again are not read, even if they are there.
   for (const SliceGoal& goal : goals) {
-    TARN_CHECK(goal.index < coding.homes.size());
-    coding.homes[goal.index].clear();
+    TARN_CHECK(goal.index < coding.holders.size());
+    coding.holders[goal.index].clear();
   }
   const Lanes to = of_use(lanes);
   if (to.empty()) co_return lanes;
@@ -192,7 +192,7 @@ Task<Status> push_stripe(ec::Stripe stripe, const Lanes& to) {
     any = any || pushed;
   }
   if (any) co_return Status();
-  co_return fail(Errc::unavailable, "no home takes its slice any more");
+  co_return fail(Errc::unavailable, "no holder takes its slice any more");
 }
 
 /// The same slices as when the object was written: its set makes them so.

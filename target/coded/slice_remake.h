@@ -15,23 +15,24 @@ namespace tarn::target {
 /// A slice that is to be made anew, and where.
 struct SliceGoal {
   std::uint8_t index = 0;
-  std::string home;
+  std::string holder;
   std::size_t rank = 0;  ///< the how-manieth slice of the object it is there
 };
 
-/// Is called with each home that did not take its slice, or not all of it, and why. May be empty.
-using Refused = std::function<void(const std::string& home, const Error& error)>;
+/// Is called with each holder that did not take its slice, or not all of it, and why. May be empty.
+using Refused = std::function<void(const std::string& holder, const Error& error)>;
 
 /// Makes slices of an object out of others that `version.coding` names, and brings each to its new
-/// home, where it waits to be sealed. For each goal its lane; null: its home failed, or does not
-/// take it. An error when k slices cannot be had: then nothing is anywhere. `purpose`: who waits
-/// for it; the homes of the others let their clients go before a repair, and before no client.
+/// holder, where it waits to be sealed. For each goal its lane; null: its holder failed, or does
+/// not take it. An error when k slices cannot be had: then nothing is anywhere. `purpose`: who
+/// waits for it; the holders of the others let their clients go before a repair, and before no
+/// client.
 Task<Result<std::vector<std::shared_ptr<SliceLane>>>> remake_slices(
     TargetNode& node, ObjectName name, const io::ObjectRecord& version,
     std::vector<SliceGoal> goals, TurnFor purpose, Toll toll = {}, Refused refused = {});
 
-/// Brings a copy of one slice from where `version.coding` names it to its new home, where it waits
-/// to be sealed. Errors: of either side; then nothing is there.
+/// Brings a copy of one slice from where `version.coding` names it to its new holder, where it
+/// waits to be sealed. Errors: of either side; then nothing is there.
 Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName name,
                                                     io::ObjectRecord version, SliceGoal goal,
                                                     Toll toll = {});

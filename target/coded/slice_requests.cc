@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/coded/slice_judge.h"
 #include "target/drive/block_writer.h"
 #include "target/node/bodies.h"
@@ -132,8 +132,9 @@ Task<Status> judge_slices(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kSlicesBytesMax));
   CO_TRY(auto slices, held_slices_of(body));
   CO_TRY_OK(co_await slice_requests_catch_up(node, request));
-  std::string home(security::NodeAuth::node_of(request.head().field(security::NodeAuth::kHeader)));
-  const auto verdicts = co_await judge(node, std::move(home), std::move(slices));
+  std::string holder(
+      security::NodeAuth::node_of(request.head().field(security::NodeAuth::kHeader)));
+  const auto verdicts = co_await judge(node, std::move(holder), std::move(slices));
   co_return co_await request.exchange.respond(
       http::Response(200, "application/msgpack", to_body(std::span(verdicts))));
 }

@@ -6,18 +6,18 @@
 #include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 
 namespace tarn::target {
 namespace {
 
-/// Slices whose homes are this target or have a lease.
+/// Slices whose holders are this target or have a lease.
 ec::SliceNumbers slices_of_the_living(const TargetNode& node, const io::Coding& coding) {
   const auto state = node.view.state();
   ec::SliceNumbers out;
-  for (std::size_t i = 0; i < coding.homes.size(); ++i) {
-    const std::string& home = coding.homes[i];
-    if (!home.empty() && (home == node.id || state->live.contains(home))) out.insert(i);
+  for (std::size_t i = 0; i < coding.holders.size(); ++i) {
+    const std::string& holder = coding.holders[i];
+    if (!holder.empty() && (holder == node.id || state->live.contains(holder))) out.insert(i);
   }
   return out;
 }
@@ -52,24 +52,24 @@ Status SliceSet::choose() {
 }
 
 void SliceSet::leave_out(std::size_t slice, const Error& why) {
-  TARN_CHECK(slice < coding_.homes.size());
+  TARN_CHECK(slice < coding_.holders.size());
   left_out_.insert(slice);
   fetched_.erase(slice);
   sources_[slice].reset();
   if (why.code == Errc::corrupt) bad_.insert(slice);
   if (why.code == Errc::corrupt || why.code == Errc::object_not_found) gone_.insert(slice);
-  if (coding_.homes[slice] == node_.id)
+  if (coding_.holders[slice] == node_.id)
     note_if_bad(node_, {name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)},
                 why);
-  obs::log("target").warn("slice left out by a reader object={} slice={} home={} err={}",
-                          name_.object, slice, coding_.homes[slice], why.message);
+  obs::log("target").warn("slice left out by a reader object={} slice={} holder={} err={}",
+                          name_.object, slice, coding_.holders[slice], why.message);
 }
 
 bool SliceSet::move_to(io::Coding coding) {
   bool any = false;
-  for (std::size_t slice = 0; slice < coding.homes.size(); ++slice) {
-    const std::string& home = coding.homes[slice];
-    if (home.empty() || home == coding_.homes[slice]) continue;
+  for (std::size_t slice = 0; slice < coding.holders.size(); ++slice) {
+    const std::string& holder = coding.holders[slice];
+    if (holder.empty() || holder == coding_.holders[slice]) continue;
     // One that is open where it was is read on from there.
     left_out_.erase(slice);
     late_.erase(slice);
@@ -85,9 +85,9 @@ bool SliceSet::lost() const {
   // Slices are made of the full copy again, where that is.
   if (coding_.full_copy != node_.id && state->map.find(coding_.full_copy) != nullptr) return false;
   std::size_t left = 0;
-  for (std::size_t slice = 0; slice < coding_.homes.size(); ++slice) {
-    const std::string& home = coding_.homes[slice];
-    if (!home.empty() && !gone_.contains(slice) && state->map.find(home) != nullptr) ++left;
+  for (std::size_t slice = 0; slice < coding_.holders.size(); ++slice) {
+    const std::string& holder = coding_.holders[slice];
+    if (!holder.empty() && !gone_.contains(slice) && state->map.find(holder) != nullptr) ++left;
   }
   return left < layout_.geometry().k;
 }
@@ -116,7 +116,7 @@ void SliceSet::start_calls(std::uint64_t stripe) {
   for (const std::size_t slice : chosen_ - fetched_) {
     if (calls_[slice]) continue;
     SliceKey key{name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)};
-    calls_[slice] = std::make_shared<SliceCall>(SliceCall{.home = coding_.homes[slice],
+    calls_[slice] = std::make_shared<SliceCall>(SliceCall{.holder = coding_.holders[slice],
                                                           .key = std::move(key),
                                                           .layout = layout_,
                                                           .rest = rest,
@@ -182,8 +182,8 @@ Task<void> SliceSet::bring(std::uint64_t stripe) {
     const ec::SliceNumbers passed = late(waiting);
     for (const std::size_t slice : passed) {
       late_.insert(slice);
-      obs::log("target").warn("slice is late, a reader takes another object={} slice={} home={}",
-                              name_.object, slice, coding_.homes[slice]);
+      obs::log("target").warn("slice is late, a reader takes another object={} slice={} holder={}",
+                              name_.object, slice, coding_.holders[slice]);
     }
     if (!passed.empty()) co_return;
     bell_->expires_after(kLookEvery);

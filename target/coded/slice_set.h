@@ -13,7 +13,7 @@
 namespace tarn::target {
 
 /// The slices of one object that are read at the same time, stripe by stripe: k of them, or those
-/// that are wanted. One whose home fails, or that gives what was not stored, is left out, and
+/// that are wanted. One whose holder fails, or that gives what was not stored, is left out, and
 /// another one takes its place from that stripe on; one that is late (late_after()), or on a drive
 /// known to be slow, is passed over in the same way while there is another one. For one coroutine;
 /// `node` must outlive it.
@@ -36,9 +36,9 @@ class SliceSet {
   /// left.
   Task<Status> fill(ec::StripeReader& into);
   /// After an error of fill(): the same slices as a newer record has them. Those that have other
-  /// homes there are tried again, there; true if there are any.
+  /// holders there are tried again, there; true if there are any.
   bool move_to(io::Coding coding);
-  /// True if fewer than k would be left even if all homes that are away came back: the others
+  /// True if fewer than k would be left even if all holders that are away came back: the others
   /// reported that they do not have theirs, or have something else, or are no longer members.
   [[nodiscard]] bool lost() const;
   /// Which slices gave something else than was stored.
@@ -70,7 +70,7 @@ class SliceSet {
   ec::SliceNumbers late_;  // passed over, as long as there are others
   bool slow_too_ = false;  // there are no others
   ec::SliceNumbers bad_;
-  ec::SliceNumbers gone_;     // not at their homes, which said so, or bad there
+  ec::SliceNumbers gone_;     // not at their holders, which said so, or bad there
   ec::SliceNumbers fetched_;  // have the blocks of `batch_`
   ec::Stripes batch_;
 };

@@ -7,15 +7,15 @@
 
 namespace tarn::target {
 
-Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, std::string home,
+Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, std::string holder,
                                                              SliceKey key, const ec::Layout& layout,
                                                              ec::Stripes stripes, TurnFor purpose,
                                                              bool unless_slow) {
   const ec::FileRange range = layout.file_range(stripes);
-  std::unique_ptr<SliceSource> source(new SliceSource(home, layout));
-  if (home != node.id) {
+  std::unique_ptr<SliceSource> source(new SliceSource(holder, layout));
+  if (holder != node.id) {
     CO_TRY(source->download_,
-           co_await SliceDownload::open(node, std::move(home),
+           co_await SliceDownload::open(node, std::move(holder),
                                         {std::move(key), range, purpose, unless_slow}));
     co_return source;
   }

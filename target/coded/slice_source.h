@@ -15,14 +15,14 @@
 
 namespace tarn::target {
 
-/// Blocks of one slice, in order, from a drive of this target or from the slice's home. For one
+/// Blocks of one slice, in order, from a drive of this target or from the slice's holder. For one
 /// coroutine, which must not be ended while fetch() runs.
 class SliceSource {
  public:
   /// For the blocks of `stripes`. `layout`: of the object. Errors: object_not_found (no such slice
   /// there), timeout (`unless_slow`: it is on a slow drive), and those of SliceDownload::open() and
   /// SlicesHere::open().
-  static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string home,
+  static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string holder,
                                                          SliceKey key, const ec::Layout& layout,
                                                          ec::Stripes stripes, TurnFor purpose,
                                                          bool unless_slow = false);
@@ -31,19 +31,19 @@ class SliceSource {
   [[nodiscard]] static std::uint64_t blocks_at_once(const ec::Layout& layout) {
     return PooledBuffer::kSmallBytes / layout.geometry().block_bytes;
   }
-  /// Brings the blocks of the next stripes, at most blocks_at_once(). They are as the home's drive
-  /// gave them, which compared them; what came over the network must be compared again.
+  /// Brings the blocks of the next stripes, at most blocks_at_once(). They are as the holder's
+  /// drive gave them, which compared them; what came over the network must be compared again.
   Task<Status> fetch(ec::Stripes stripes);
   /// One of those that fetch() brought last, until the next fetch().
   [[nodiscard]] std::span<const std::byte> block(std::uint64_t stripe) const;
-  [[nodiscard]] const std::string& home() const { return home_; }
+  [[nodiscard]] const std::string& holder() const { return holder_; }
 
  private:
-  SliceSource(std::string home, const ec::Layout& layout)
-      : home_(std::move(home)), layout_(layout), buffer_(PooledBuffer::kSmallBytes) {}
+  SliceSource(std::string holder, const ec::Layout& layout)
+      : holder_(std::move(holder)), layout_(layout), buffer_(PooledBuffer::kSmallBytes) {}
   Task<Status> read_here(std::span<std::byte> into, std::uint64_t offset);
 
-  const std::string home_;
+  const std::string holder_;
   const ec::Layout layout_;
   PooledBuffer buffer_;
   ec::Stripes fetched_;

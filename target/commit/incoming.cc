@@ -272,13 +272,13 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   if (bytes.coded != nullptr) {
     // Slices of a version that no record names stay until the name is written again.
     if (on_nodes && SAFETY("safety.room_before_seal"))
-      CO_TRY_OK(co_await homes_have_room(node, name, attribute.record));
+      CO_TRY_OK(co_await replicas_have_room(node, name, attribute.record));
     CO_TRY_OK(co_await seal_slices(node, name, write, bytes, last, attribute));
   }
   io::ObjectRecord record = attribute.record;
   cluster::Durability durability = wanted.bucket.props.durability;
   if (on_nodes && durability == cluster::Durability::nosync)
-    durability = cluster::Durability::full;  // others rely on what each home has
+    durability = cluster::Durability::full;  // others rely on what each replica has
   if (on_nodes && SAFETY("safety.copies_first")) {
     const VersionInFlight outbound{attribute, &file, &bytes.blocks, nullptr,
                                    bytes.coded != nullptr};

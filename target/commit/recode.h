@@ -13,7 +13,7 @@ namespace tarn::target {
 
 /// Stores an object of ours once more, as its bucket wants it: the same bytes, version, time and
 /// metadata. True: nothing is left to be done. False: it is being written. Errors: unavailable when
-/// the name is not ours, or too few homes for its slices are up (as with `durability: strict`);
+/// the name is not ours, or too few replicas for its slices are up (as with `durability: strict`);
 /// those of reading it and of a write.
 Task<Result<bool>> recode(TargetNode& node, ObjectName name);
 /// The same, with a line in the log when it fails; conflict when it is being written.

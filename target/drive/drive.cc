@@ -80,16 +80,16 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   };
   TRY(auto index, open_index());
   const auto candidates = drive_candidates(options.places);
-  Homes homes{std::move(options.buckets), std::move(options.spread_buckets), nullptr};
+  NamePlaces places{std::move(options.buckets), std::move(options.spread_buckets), nullptr};
   if (!candidates.empty())
-    homes.is_home = [&](const std::string& uname) {
+    places.belongs = [&](const std::string& uname) {
       const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
       return options.places[best].path == options.path;
     };
   std::string misplaced;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
     TRY(misplaced, index->flag("foreign"));
-    return reconcile(*files, *index, options.dead_buckets, options.evicted, options.path, homes);
+    return reconcile(*files, *index, options.dead_buckets, options.evicted, options.path, places);
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {

@@ -95,7 +95,7 @@ class Drive {
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
   /// Where the drive lay when it was opened; empty where that could not be found out.
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
-  /// True if records may lie here whose home is another drive (an overflow, or a changed drive
+  /// True if records may lie here whose place is another drive (an overflow, or a changed drive
   /// set).
   [[nodiscard]] bool may_hold_misplaced() const { return misplaced_.is_set(); }
   /// Sets may_hold_misplaced(), and keeps it set as long as what is returned lives.
@@ -140,7 +140,7 @@ class Drive {
     return !closing_.load() && rules_of(state()).takes_files;
   }
   /// True if all that lies here is to move to the other drives: it still serves what it has, takes
-  /// no new files, and is no home (ObjectStore::set_draining).
+  /// no new files, and is no place of names (ObjectStore::set_draining).
   [[nodiscard]] bool draining() const { return draining_.load(std::memory_order_relaxed); }
   void set_draining(bool draining) { draining_ = draining; }
   /// True if what lies there is read.
@@ -156,7 +156,7 @@ class Drive {
    private:
     Drive& drive_;
   };
-  /// The set of drives has changed: from now on records may lie here whose home is another one.
+  /// The set of drives has changed: from now on records may lie here whose place is another one.
   void expect_misplaced();
   /// Unpublished files that are being written, and objects that are open.
   [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
@@ -209,7 +209,7 @@ class Drive {
     io::ObjectAttribute attribute;
     std::vector<std::uint32_t> checksums;  ///< CRC32C of every MiB
     std::optional<io::ObjectRecord> old;   ///< the record on this drive that it replaces
-    bool misplaced = false;                ///< the name's home is another drive
+    bool misplaced = false;                ///< the name's place is another drive
     cluster::Durability durability = cluster::Durability::full;
   };
   /// Makes `file` the object that `publication` says: on stable storage when it returns (the order

@@ -10,10 +10,10 @@
 
 namespace tarn::target {
 
-/// Mark of a drive that may hold records whose home is another drive: then every look-up of a name
-/// that is not at home visits it, too. Set before such a record is on its way to the drive; cleared
-/// by the caller that has looked through the whole drive and found none, if none was on its way
-/// meanwhile. Thread-safe.
+/// Mark of a drive that may hold records whose place is another drive: then every look-up of a name
+/// that is not in place visits it, too. Set before such a record is on its way to the drive;
+/// cleared by the caller that has looked through the whole drive and found none, if none was on its
+/// way meanwhile. Thread-safe.
 class MisplacedMark {
  public:
   [[nodiscard]] bool is_set() const { return set_.load(); }

@@ -31,13 +31,13 @@ struct FileNameHash {
 class Reconciliation {
  public:
   Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
-                 const EvictedBuckets& evicted, std::string drive, const Homes& homes)
+                 const EvictedBuckets& evicted, std::string drive, const NamePlaces& places)
       : files_(files),
         index_(index),
         dead_(dead),
         evicted_(evicted),
         drive_(std::move(drive)),
-        homes_(homes) {}
+        places_(places) {}
 
   Result<RecoveryReport> run() {
     TRY_OK(finish_unsynced());
@@ -173,16 +173,16 @@ class Reconciliation {
   }
 
   [[nodiscard]] const api::Bucket* bucket_of(BucketId id) const {
-    const auto found = homes_.buckets.find(id);
-    return found == homes_.buckets.end() ? nullptr : &found->second;
+    const auto found = places_.buckets.find(id);
+    return found == places_.buckets.end() ? nullptr : &found->second;
   }
 
   /// Counts a name that does not belong here, or may not.
   void place(BucketId id, const api::Bucket* bucket, std::string_view name) {
-    if (homes_.spread.contains(id)) return;
-    if (bucket == nullptr || !homes_.is_home) {
+    if (places_.spread.contains(id)) return;
+    if (bucket == nullptr || !places_.belongs) {
       ++report_.unplaced;
-    } else if (!homes_.is_home(bucket->uname(name))) {
+    } else if (!places_.belongs(bucket->uname(name))) {
       ++report_.misplaced;
     }
   }
@@ -436,7 +436,7 @@ class Reconciliation {
   const std::set<BucketId>& dead_;
   const EvictedBuckets& evicted_;
   std::string drive_;
-  const Homes& homes_;
+  const NamePlaces& places_;
   bool index_was_empty_ = false;
   RecoveryReport report_;
   /// Files that records name: have we seen them?
@@ -456,8 +456,8 @@ class Reconciliation {
 Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                  const std::set<BucketId>& dead_buckets,
                                  const EvictedBuckets& evicted, const std::string& drive,
-                                 const Homes& homes) {
-  return Reconciliation(files, index, dead_buckets, evicted, drive, homes).run();
+                                 const NamePlaces& places) {
+  return Reconciliation(files, index, dead_buckets, evicted, drive, places).run();
 }
 
 }  // namespace tarn::target

@@ -24,11 +24,11 @@ inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 using EvictedBuckets = std::map<BucketId, Generation>;
 
 /// Where names belong, as far as that is known when a drive is opened.
-struct Homes {
+struct NamePlaces {
   std::map<BucketId, api::Bucket> buckets;  ///< those that live, as they are placed
   std::set<BucketId> spread;                ///< of these: their objects may lie on any drive
   /// True if a uname lives on this drive by placement; null: not known.
-  std::function<bool(const std::string& uname)> is_home;
+  std::function<bool(const std::string& uname)> belongs;
 };
 
 /// Report of what a start found and did.
@@ -39,10 +39,10 @@ struct RecoveryReport {
   std::uint64_t slices = 0;       ///< of objects, in the index afterwards
   std::uint64_t slice_bytes = 0;  ///< of their files
   std::uint64_t adopted = 0;      ///< complete files that the index did not know, slices too
-  std::uint64_t misplaced = 0;    ///< records, tombstones too, of names whose home is another drive
-  std::uint64_t unplaced = 0;     ///< records of which that cannot be said
-  std::uint64_t work_files = 0;   ///< unfinished files that were removed
-  std::uint64_t stale_files = 0;  ///< replaced or deleted files that were removed
+  std::uint64_t misplaced = 0;   ///< records, tombstones too, of names whose place is another drive
+  std::uint64_t unplaced = 0;    ///< records of which that cannot be said
+  std::uint64_t work_files = 0;  ///< unfinished files that were removed
+  std::uint64_t stale_files = 0;       ///< replaced or deleted files that were removed
   std::uint64_t lost_records = 0;      ///< records and slices whose file is gone; removed
   std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
@@ -66,6 +66,6 @@ struct RecoveryReport {
 [[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                                const std::set<BucketId>& dead_buckets,
                                                const EvictedBuckets& evicted,
-                                               const std::string& drive, const Homes& homes);
+                                               const std::string& drive, const NamePlaces& places);
 
 }  // namespace tarn::target

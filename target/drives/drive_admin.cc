@@ -387,7 +387,7 @@ Task<Status> DriveAdmin::disable(std::string path, bool force) {
   co_return co_await put_out(*drive, force, false);
 }
 
-/// `emptied`: it was to leave, and stays no name's home.
+/// `emptied`: it was to leave, and stays no name's place.
 Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   DriveList next = list();
   next.disabled.insert(drive.path());

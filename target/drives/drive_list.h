@@ -24,7 +24,7 @@ struct DriveList {
   std::set<std::string> disabled;             ///< out of service until they are enabled
   std::map<std::string, std::string> labels;  ///< by path; shown, and nothing acts upon them
   /// Drives whose objects move to the others, and what is done with them then. One that is disabled
-  /// by now stays here: it is empty, and no home until it is enabled.
+  /// by now stays here: it is empty, and no place of names until it is enabled.
   enum class Then : std::uint8_t { detach, disable };
   std::map<std::string, Then> leaving;
   /// One that was detached, and has not been attached since.

@@ -166,7 +166,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     opened.ledger.evicted.erase(id);
     (*drive)->set_disabled(is_disabled);
     if (list.leaving.contains(use.path)) {
-      // Objects there counted as at home when it was opened.
+      // Objects there counted as in place when it was opened.
       (*drive)->set_draining(true);
       (*drive)->expect_misplaced();
     }
@@ -176,7 +176,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
       opened.ledger.complete.clear();
     opened.drives.push_back(std::move(*drive));
   }
-  // One that was emptied before it was disabled is no name's home, there or not.
+  // One that was emptied before it was disabled is no name's place, there or not.
   for (const auto& [path, then] : list.leaving)
     if (list.disabled.contains(path)) opened.missing.erase(path);
   // Notes of drives on others that are missing may be stale: these are evicted anew.

@@ -66,7 +66,7 @@ void Options::bind(Settings& settings) {
   settings.integer("target.weight", weight, 1, 1000, "parts",
                    "share of all names relative to other targets; a change moves objects");
   settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
-                "move objects whose home is another target by now, without being asked");
+                "move objects that belong on another target by now, without being asked");
   settings.word("resilver.enabled", resilver_enabled, {"true", "false"},
                 "move objects between drives when these come or go, without being asked");
   settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,

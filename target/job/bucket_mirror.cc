@@ -289,7 +289,7 @@ Task<bool> note_bad_on(TargetNode& node, Drive& drive, const ObjectName& name) {
   co_return true;
 }
 
-/// The same of what a reader has met. An only copy may lie on another drive than its home.
+/// The same of what a reader has met. An only copy may lie on another drive than its place.
 Task<void> note_bad_copy(TargetNode& node, const Mirror::Bad& bad) {
   const auto drives = node.store.drives();
   for (const auto& drive : drives) {

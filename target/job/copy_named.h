@@ -23,9 +23,8 @@ struct CopiedObject {
 };
 /// Copies the newest version of `object`, whose owner we are, from one bucket to another, under the
 /// name that `how` gives it; nothing when there is no such object. With `again` it is not copied
-/// when it is there already. Errors as copy_to(),
-/// invalid_argument for a new name that cannot be. A name that has not come home yet is brought
-/// here.
+/// when it is there already. Errors as copy_to(), invalid_argument for a new name that cannot be. A
+/// name that has not come to its owner yet is brought here.
 Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std::string& job,
                                                      BucketId from, BucketId to, std::string object,
                                                      const api::BucketCopy& how, bool again,

@@ -114,7 +114,7 @@ std::vector<BatchRun::Queue> BatchRun::queues() const {
   for (std::uint32_t i = 0; i < batch_.names.size(); ++i) {
     const Drive* drive = nullptr;
     if (batch_.how.workers == 0 && bucket != nullptr)
-      drive = node_.store.home_of(name_in(*bucket, batch_.names[i]));
+      drive = node_.store.drive_for(name_in(*bucket, batch_.names[i]));
     Queue& queue = by_drive[drive];
     queue.names.push_back(i);
     queue.workers = workers_of(drive, batch_.copies);

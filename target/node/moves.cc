@@ -11,7 +11,7 @@ void Moves::learn(std::shared_ptr<const cluster::Ownership> map) {
   const MutexLock lock(mutex_);
   const std::uint64_t version = map->version;
   if (!map_ || map_->version < version) map_ = std::move(map);
-  TARN_CHECK(map_->version >= version);  // copies from homes of older maps are refused
+  TARN_CHECK(map_->version >= version);  // copies from replicas of older maps are refused
 }
 
 std::shared_ptr<const cluster::Ownership> Moves::map() const {

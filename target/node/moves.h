@@ -26,9 +26,10 @@ class Moves {
   /// Null: none is known, and no copies are taken.
   [[nodiscard]] std::shared_ptr<const cluster::Ownership> map() const;
 
-  /// Success if a copy of a name with `count` homes would be taken from `sender` by the map that is
-  /// known now. conflict with the reason when it is not: it acts by an older map, is not in ours,
-  /// or the name belongs elsewhere; unavailable when it acts by a newer map, not known here yet.
+  /// Success if a copy of a name with `count` replicas would be taken from `sender` by the map that
+  /// is known now. conflict with the reason when it is not: it acts by an older map, is not in
+  /// ours, or the name belongs elsewhere; unavailable when it acts by a newer map, not known here
+  /// yet.
   [[nodiscard]] Status accepts(const std::string& uname, const cluster::ReplicaCount& count,
                                const cluster::CopySender& sender) const;
 

@@ -15,7 +15,7 @@
 #include "target/node/bad_slices.h"
 #include "target/node/cold_objects.h"
 #include "target/node/drives_away.h"
-#include "target/node/home_moves.h"
+#include "target/node/handoff_progress.h"
 #include "target/node/moves.h"
 #include "target/node/open_appends.h"
 #include "target/node/open_slices.h"
@@ -74,7 +74,7 @@ struct TargetNode {
   RunningJobs copies = {};
   Moves moves = Moves(id);
   ResilverRequest resilver = {};
-  HomeMoves home = {};
+  HandoffProgress handoff = {};
   PendingNames pending = {};
   /// Work beside requests and after their answers: slices on their way, removal of old versions.
   /// Closed when the last request has ended.

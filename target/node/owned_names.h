@@ -57,7 +57,7 @@ class OwnedNames {
 
   /// yes: the write has begun and is in `out`.
   [[nodiscard]] Verdict begin(const std::string& uname, Write& out);
-  /// An older home gives us its copy; nothing when it is refused (HandOver::begin_copy).
+  /// An older replica gives us its copy; nothing when it is refused (HandOver::begin_copy).
   [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname,
                                                 const cluster::ReplicaCount& count,
                                                 const cluster::CopySender& sender);

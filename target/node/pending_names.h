@@ -13,8 +13,8 @@
 
 namespace tarn::target {
 
-/// Names that were stored here as pending, so perhaps not at all homes (node_copies.h), until that
-/// is known: so that what a writer left half done is settled although no reader asks for it.
+/// Names that were stored here as pending, so perhaps not at all replicas (node_copies.h), until
+/// that is known: so that what a writer left half done is settled although no reader asks for it.
 /// Thread-safe; bounded.
 class PendingNames {
  public:

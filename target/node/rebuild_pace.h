@@ -27,8 +27,8 @@ class ServingClient {
 [[nodiscard]] RebuildWait rebuild_wait(TargetNode& node, std::uint64_t bytes,
                                        const Drive* drive = nullptr);
 
-/// At the home of a slice, on `drive` (null: on any): returns when so many bytes may be read for a
-/// repair (rebuild_wait()), or after a second. Another target may make the slice, and it has its
+/// At the holder of a slice, on `drive` (null: on any): returns when so many bytes may be read for
+/// a repair (rebuild_wait()), or after a second. Another target may make the slice, and it has its
 /// own time limit.
 Task<Status> pass_read(TargetNode& node, const Drive* drive, std::uint64_t bytes);
 

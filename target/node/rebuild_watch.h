@@ -30,7 +30,7 @@ class RebuildWatch {
     stopped   ///< it was told to stop; it begins again when something more is lost, or is told to
   };
   /// Result of a look: objects by their number of missing slices (0: nothing is missing, but
-  /// something lies at the wrong home).
+  /// something lies at the wrong target).
   struct Todo {
     std::map<std::size_t, std::uint64_t, std::greater<>> objects;
     std::uint64_t bytes = 0;       ///< of slices that are to be made or moved

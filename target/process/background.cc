@@ -6,7 +6,7 @@
 #include "common/cluster/node/dismissal.h"
 #include "common/http/loop_watch.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/job/bucket_mirror.h"
 #include "target/job/erase_all.h"
 #include "target/process/target.h"

@@ -8,7 +8,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/state/member_change.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/rebalance/rebalance.h"
 
 namespace tarn::target {
@@ -17,13 +17,13 @@ namespace {
 using namespace std::chrono_literals;
 using State = api::MoveReport::State;
 
-constexpr auto kMoveHomeLookEvery = 100ms;
-constexpr auto kMoveHomeRestEvery = 1'000ms;  // when all is at home
-constexpr std::chrono::milliseconds kMoveHomeAgainFirst = 500ms;
+constexpr auto kHandoffLookEvery = 100ms;
+constexpr auto kHandoffRestEvery = 1'000ms;  // when all is in place
+constexpr std::chrono::milliseconds kHandoffAgainFirst = 500ms;
 constexpr std::chrono::milliseconds kAgainMax = 10s;
 
 bool may_move(const TargetNode& node) {
-  return cluster::may_move_names(node.view.state()->map, node.id, node.home.enabled);
+  return cluster::may_move_names(node.view.state()->map, node.id, node.handoff.enabled);
 }
 
 /// One walk, and its watcher. All of it runs on one loop.
@@ -44,12 +44,12 @@ class OneWalk {
   /// Reports how far it is, and ends it when it is no longer wanted.
   Task<Status> watch() {
     while (!progress_.counts.done) {
-      node_.home.update(progress_, node_.clock);
+      node_.handoff.update(progress_, node_.clock);
       if (!may_move(node_)) stop_.request_stop();
-      wake_.expires_after(kMoveHomeLookEvery);
+      wake_.expires_after(kHandoffLookEvery);
       static_cast<void>(co_await wake_.async_wait(kTuple));
     }
-    node_.home.end(progress_, node_.clock);
+    node_.handoff.end(progress_, node_.clock);
     co_return Status();
   }
 
@@ -69,36 +69,36 @@ class OneWalk {
   api::MoveProgress progress_;
 };
 
-enum class MoveHomeWalked : std::uint8_t {
+enum class HandoffWalked : std::uint8_t {
   clean,         ///< no record here belongs elsewhere by this map
   more_to_come,  ///< none did, but writes of names that are others' by now are under way
   failed,
   has_slices  ///< no record does, but this target leaves, and slices are here
 };
 
-Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
+Task<HandoffWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
   // Read before the walk: by this map no further writes of names of other targets begin.
   const bool only_ours = node.owned.only_ours_under_way();
-  node.home.begin(map->version, node.clock);
+  node.handoff.begin(map->version, node.clock);
   OneWalk walk(node, std::move(map), co_await asio::this_coro::executor);
   std::vector<Task<Status>> both;
   both.push_back(walk.run());
   both.push_back(walk.watch());
   const auto results = co_await gather(std::move(both));
   walk.log_end();
-  if (!results.front()) co_return MoveHomeWalked::failed;
+  if (!results.front()) co_return HandoffWalked::failed;
   const auto slices = co_await is_needed_for_slices(node);
-  if (!slices) co_return MoveHomeWalked::failed;
-  if (*slices) co_return MoveHomeWalked::has_slices;
-  co_return only_ours ? MoveHomeWalked::clean : MoveHomeWalked::more_to_come;
+  if (!slices) co_return HandoffWalked::failed;
+  if (*slices) co_return HandoffWalked::has_slices;
+  co_return only_ours ? HandoffWalked::clean : HandoffWalked::more_to_come;
 }
 
 }  // namespace
 
 Task<void> handoff(TargetNode& node) {
   EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
-  std::uint64_t version = 0;                       // of the map that was seen last
-  MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
+  std::uint64_t version = 0;                     // of the map that was seen last
+  HandoffWalked walked = HandoffWalked::failed;  // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
   // A walk that was asked for before this start may have ended in the middle: another one costs
@@ -106,33 +106,32 @@ Task<void> handoff(TargetNode& node) {
   std::uint64_t looked = 0;
   bool is_quiescent = false;
   while (true) {
-    co_await changes.wait_until(next_tick(is_quiescent ? kMoveHomeRestEvery : kMoveHomeLookEvery));
+    co_await changes.wait_until(next_tick(is_quiescent ? kHandoffRestEvery : kHandoffLookEvery));
     const auto state = node.owned.state();
     const auto known = node.view.state();
     if (known->map.version != state->map->version) continue;
     if (state->map->version != version) {
       version = state->map->version;
-      walked = MoveHomeWalked::failed;
-      pause = kMoveHomeAgainFirst;
+      walked = HandoffWalked::failed;
+      pause = kHandoffAgainFirst;
       again = {};
     }
     const std::uint64_t asked = known->map.rebalance.asked;
-    // Without a past epoch nothing lies where it is not at home.
-    const bool done = walked == MoveHomeWalked::clean;
+    // Without a past epoch nothing is misplaced.
+    const bool done = walked == HandoffWalked::clean;
     is_quiescent = done || (state->map->past.empty() && asked <= looked);
     if (is_quiescent) {
-      node.home.set_state(version, State::home);
+      node.handoff.set_state(version, State::in_place);
       continue;
     }
     const bool wanted = may_move(node);
-    node.home.set_state(version, wanted ? State::waiting : State::held);
+    node.handoff.set_state(version, wanted ? State::waiting : State::held);
     if (!wanted || state->settled < version) continue;
     if (!node.membership.lease().valid()) continue;
-    const bool all_came =
-        walked == MoveHomeWalked::more_to_come && node.owned.only_ours_under_way();
+    const bool all_came = walked == HandoffWalked::more_to_come && node.owned.only_ours_under_way();
     if (!all_came && std::chrono::steady_clock::now() < again) continue;
     walked = co_await walk_once(node, state->map);
-    if (walked == MoveHomeWalked::clean) {
+    if (walked == HandoffWalked::clean) {
       node.owned.holds_only_ours(version);
       looked = std::max(looked, asked);
     }

@@ -74,7 +74,7 @@ Task<Status> start_resilver(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> tell_rebalance(TargetNode& node, http::Request& request) {
-  const json out = node.home.report();
+  const json out = node.handoff.report();
   co_return co_await request.exchange.respond(http::Response(200, http::kJson, out.dump()));
 }
 

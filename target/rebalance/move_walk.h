@@ -21,7 +21,7 @@ struct WalkEntry {
   // For prepare() and handle():
   std::vector<std::string> to;  ///< targets that want it
   bool given_up = false;        ///< no target can take it now
-  bool awaited = false;         ///< other targets have not sent it to all of its homes yet
+  bool awaited = false;         ///< other targets have not sent it to all of its replicas yet
 };
 
 /// A walk over all drives of a target that moves what does not belong where it lies: what rebalance

@@ -58,8 +58,8 @@ class Rebalance final : public MoveWalk {
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
   const std::shared_ptr<const cluster::Ownership> map_;
-  /// True until names that stay here have been sent to all of their other homes, by this target or
-  /// others.
+  /// True until names that stay here have been sent to all of their other replicas, by this target
+  /// or others.
   bool first_round_ = true;
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
@@ -69,7 +69,7 @@ cluster::NamePlan Rebalance::plan(const std::string& uname,
   return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), count);
 }
 
-/// A name that stays here may have new homes besides: they get it once.
+/// A name that stays here may have new replicas besides: they get it once.
 bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
                          const std::string& uname) const {
   const auto plan = this->plan(uname, bucket.replica_count());
@@ -92,7 +92,7 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
     const auto wanted = plan(entry);
     entry.given_up = wanted.send.empty();
     if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
-    // The homes of a record get that from the owner when it has cut the object.
+    // The replicas of a record get that from the owner when it has cut the object.
     const std::string owner = is_to_be_coded(entry) ? owner_of(entry) : "";
     for (const std::string& id : wanted.send)
       (owner.empty() || id == owner ? ours : others)[id].push_back(&entry);
@@ -167,8 +167,8 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
   if (error.code == Errc::disconnected) away_.insert(entry.to.begin(), entry.to.end());
 }
 
-/// True if all present homes have something as new as this pending version. This target is no
-/// longer a home: it cannot be sent that, and its own is not needed (docs/decisions/019, attack
+/// True if all present replicas have something as new as this pending version. This target is no
+/// longer a replica: it cannot be sent that, and its own is not needed (docs/decisions/019, attack
 /// 55).
 bool Rebalance::is_overtaken(const WalkEntry& entry) const {
   return forward_by_owner(node_, entry.name.bucket) && !pending_by(entry.record).empty() &&

@@ -1,4 +1,4 @@
-// Moves objects between the drives of this target: published at home under the same generation
+// Moves objects between the drives of this target: published in place under the same generation
 // first, and only then taken from where it lay, so that a crash leaves one or both.
 
 #include "target/rebalance/resilver.h"
@@ -26,10 +26,10 @@ class Resilver final : public MoveWalk {
   Task<Status> prepare(std::vector<WalkEntry>&) override { co_return Status(); }
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
 
-  Task<Result<std::unique_ptr<WorkFile>>> copy_home(Drive& home, Drive& drive,
-                                                    const WalkEntry& entry, Digests& digests);
-  Task<Status> publish_at_home(const WalkEntry& entry, WorkFile& file, const Digests& digests,
-                               std::vector<Located> found);
+  Task<Result<std::unique_ptr<WorkFile>>> copy_to_place(Drive& place, Drive& drive,
+                                                        const WalkEntry& entry, Digests& digests);
+  Task<Status> publish_in_place(const WalkEntry& entry, WorkFile& file, const Digests& digests,
+                                std::vector<Located> found);
 };
 
 /// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h). Files on a
@@ -39,8 +39,8 @@ bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
   if (api::copies_of(bucket.props) > 0) return false;
   const BucketOnDrives lies = on_drives(bucket.id, &bucket);
   const ObjectName name{bucket.id, uname, "", 0, lies.is_refetchable};
-  const Drive* home = node_.store.home_of(name);
-  return home != nullptr && home != &drive && !home->disabled() && !drive.disabled();
+  const Drive* place = node_.store.drive_for(name);
+  return place != nullptr && place != &drive && !place->disabled() && !drive.disabled();
 }
 
 /// The record on `drive` among `found`, null when there is none.
@@ -51,7 +51,7 @@ const Located* record_on(const Drive& drive, const std::vector<Located>& found) 
 }
 
 ResilverStep step_of(const ObjectStore& store, const std::vector<Located>& found,
-                     const Drive& drive, const Drive& home) {
+                     const Drive& drive, const Drive& place) {
   const auto number = [&](const Drive& of) {
     const auto& drives = store.drives();
     return static_cast<std::size_t>(
@@ -61,19 +61,19 @@ ResilverStep step_of(const ObjectStore& store, const std::vector<Located>& found
   std::vector<Placed> all;
   all.reserve(found.size());
   for (const Located& each : found) all.push_back({number(*each.drive), each.record.generation});
-  return resilver_step(all, number(drive), number(home));
+  return resilver_step(all, number(drive), number(place));
 }
 
 Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
-  Drive* const home = node_.store.home_of(entry.name);
-  if (home == nullptr) co_return false;
+  Drive* const place = node_.store.drive_for(entry.name);
+  if (place == nullptr) co_return false;
   CO_TRY(const auto before, co_await node_.store.find_all(entry.name));
   const Located* here = record_on(drive, before);
   const bool has_bytes = here != nullptr && here->record.kind == io::ObjectRecord::Kind::object;
   Digests digests;
   std::unique_ptr<WorkFile> file;
-  if (has_bytes && step_of(node_.store, before, drive, *home) == ResilverStep::move) {
-    CO_TRY(file, co_await copy_home(*home, drive, entry, digests));
+  if (has_bytes && step_of(node_.store, before, drive, *place) == ResilverStep::move) {
+    CO_TRY(file, co_await copy_to_place(*place, drive, entry, digests));
   }
   const auto held = co_await node_.store.locks().acquire(entry.name.key());
   CO_TRY_OK(pace_.go_on());
@@ -81,7 +81,7 @@ Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
   const Located* now = record_on(drive, found);
   const bool changed = now != nullptr && (here == nullptr || now->record != here->record);
   if (changed) co_return false;
-  switch (step_of(node_.store, found, drive, *home)) {
+  switch (step_of(node_.store, found, drive, *place)) {
     case ResilverStep::nothing: co_return true;
     case ResilverStep::erase:
       ++progress_.counts.deleted;
@@ -91,29 +91,29 @@ Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
   }
   if (has_bytes && !file) co_return false;  // it was a leftover when we looked
   if (file) {
-    CO_TRY_OK(co_await publish_at_home(entry, *file, digests, std::move(found)));
+    CO_TRY_OK(co_await publish_in_place(entry, *file, digests, std::move(found)));
   } else {
-    // A tombstone goes first to its home, where an older version may lie.
+    // A tombstone goes first to its place, where an older version may lie.
     const Located tombstone = *now;
-    CO_TRY_OK(co_await node_.store.remove(entry.name, {{home, {}}}, tombstone.record));
+    CO_TRY_OK(co_await node_.store.remove(entry.name, {{place, {}}}, tombstone.record));
     CO_TRY_OK(co_await node_.store.forget(entry.name, {tombstone}));
   }
   co_return true;
 }
 
-/// The bytes in a work file at home, compared with all their checksums.
-Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& drive,
-                                                            const WalkEntry& entry,
-                                                            Digests& digests) {
+/// The bytes in a work file in place, compared with all their checksums.
+Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_to_place(Drive& place, Drive& drive,
+                                                                const WalkEntry& entry,
+                                                                Digests& digests) {
   CO_TRY(const auto object, co_await drive.open_object(entry.name.bucket, entry.name.object));
   if (!object) co_return std::unique_ptr<WorkFile>();
   std::unique_ptr<WorkFile> file;
   if (drive.draining()) {
-    // Away from here in any case: as an upload that finds its home full.
+    // Away from here in any case: as an upload that finds its place full.
     CO_TRY(file, co_await node_.store.create(entry.name, object->file_bytes()));
   } else {
     // Below the watermark only: else the next upload would push it out again.
-    CO_TRY(file, co_await home.create(object->file_bytes(), false));
+    CO_TRY(file, co_await place.create(object->file_bytes(), false));
   }
   file->write_in_background();
   {
@@ -129,13 +129,13 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
   }
   if (!object->record().coding && digests.xxh64() != object->record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to drive {} does not match its checksum",
-                   home.path());
+                   place.path());
   co_return file;
 }
 
 /// Under the name's lock.
-Task<Status> Resilver::publish_at_home(const WalkEntry& entry, WorkFile& file,
-                                       const Digests& digests, std::vector<Located> found) {
+Task<Status> Resilver::publish_in_place(const WalkEntry& entry, WorkFile& file,
+                                        const Digests& digests, std::vector<Located> found) {
   io::ObjectAttribute attribute{entry.name.bucket, entry.bucket->placed_as(), entry.name.object,
                                 found.front().record};
   attribute.record.file = file.name();
@@ -178,14 +178,14 @@ Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::sto
 
 }  // namespace
 
-ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std::size_t home) {
+ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std::size_t place) {
   const auto on = [&](std::size_t drive) {
     return std::find_if(all.begin(), all.end(), [&](const Placed& p) { return p.drive == drive; });
   };
   const auto ours = on(here);
-  if (ours == all.end() || here == home) return ResilverStep::nothing;
-  const auto at_home = on(home);
-  if (at_home != all.end() && at_home->generation >= ours->generation) return ResilverStep::erase;
+  if (ours == all.end() || here == place) return ResilverStep::nothing;
+  const auto there = on(place);
+  if (there != all.end() && there->generation >= ours->generation) return ResilverStep::erase;
   const bool newer_elsewhere = std::any_of(
       all.begin(), all.end(), [&](const Placed& p) { return p.generation > ours->generation; });
   return newer_elsewhere ? ResilverStep::erase : ResilverStep::move;
@@ -199,7 +199,7 @@ Task<Status> clear_misplaced_marks(TargetNode& node) {
       const auto* record = state->bmd.find(bucket);
       // Mirrored names are looked for on all drives, whatever the mark says.
       if (record != nullptr && api::copies_of(record->props) > 0) return true;
-      return record != nullptr && node.store.home_of(record->placement_name(name)) == drive.get();
+      return record != nullptr && node.store.drive_for(record->placement_name(name)) == drive.get();
     };
     CO_TRY(const bool cleared, co_await drive->clear_misplaced_mark(belongs));
     if (cleared)

@@ -16,14 +16,14 @@ struct Placed {
   Generation generation;
 };
 enum class ResilverStep : std::uint8_t {
-  nothing,  ///< it is at home, or not there any more
-  erase,    ///< its home, or any other drive, has something as new or newer: it is a leftover
-  move      ///< it is the newest, and belongs to its home
+  nothing,  ///< it is in place, or not there any more
+  erase,    ///< its place, or any other drive, has something as new or newer: it is a leftover
+  move      ///< it is the newest, and belongs to its place
 };
-/// Returns what to do with the record of a name on drive `here` when its home is another drive.
+/// Returns what to do with the record of a name on drive `here` when its place is another drive.
 /// Pure.
 [[nodiscard]] ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here,
-                                         std::size_t home);
+                                         std::size_t place);
 
 /// Moves what lies on another drive of this target than placement says to where it belongs,
 /// generations kept. An upload may have found its drive full, or a drive came. Clears the marks
@@ -34,7 +34,7 @@ Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::s
 
 /// After a look through all of each drive that may hold what belongs elsewhere: look-ups do not
 /// visit those any more that hold nothing of the kind. Does nothing while a drive is stale
-/// (Mirror): then what its home says of a name may be out of date.
+/// (Mirror): then what its place says of a name may be out of date.
 Task<Status> clear_misplaced_marks(TargetNode& node);
 
 }  // namespace tarn::target

@@ -23,16 +23,16 @@ using Zones = std::map<std::string, std::string>;
 
 /// Numbers of slices that are lost together.
 struct Together {
-  std::map<std::string, std::uint64_t> homes;
+  std::map<std::string, std::uint64_t> holders;
   std::map<std::uint64_t, std::uint64_t> drives;
   std::uint64_t alone = 0;  ///< slices whose drive is not known
 };
 
 Together together(const CodedObject& object) {
   Together out;
-  const auto add = [&](const std::string& home, SliceState state, std::uint64_t drive) {
+  const auto add = [&](const std::string& holder, SliceState state, std::uint64_t drive) {
     if (state != SliceState::good) return;
-    ++out.homes[home];
+    ++out.holders[holder];
     if (drive != 0)
       ++out.drives[drive];
     else
@@ -40,15 +40,15 @@ Together together(const CodedObject& object) {
   };
   const io::Coding& coding = *object.record.coding;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    add(coding.homes[i], object.states[i], object.drives[i]);
+    add(coding.holders[i], object.states[i], object.drives[i]);
   add(coding.full_copy, object.full_copy, object.full_copy_drive);
   return out;
 }
 
 std::uint64_t nodes_to_spare(const Together& slices, std::uint64_t left) {
   std::vector<std::uint64_t> each;
-  each.reserve(slices.homes.size());
-  for (const auto& [home, count] : slices.homes) each.push_back(count);
+  each.reserve(slices.holders.size());
+  for (const auto& [holder, count] : slices.holders) each.push_back(count);
   return losses_borne(std::move(each), left);
 }
 
@@ -57,8 +57,8 @@ std::optional<std::uint64_t> zones_to_spare(const Together& slices, std::uint64_
                                             const Zones& zones) {
   if (zones.empty()) return std::nullopt;
   std::map<std::string, std::uint64_t> counts;
-  for (const auto& [home, count] : slices.homes) {
-    const auto zone = zones.find(home);
+  for (const auto& [holder, count] : slices.holders) {
+    const auto zone = zones.find(holder);
     counts[zone == zones.end() ? "" : zone->second] += count;
   }
   std::vector<std::uint64_t> each;
@@ -104,7 +104,7 @@ bool is_readable(const CodedObject& object, const std::set<std::string>& without
   if (object.full_copy == SliceState::good && !without.contains(coding.full_copy)) return true;
   std::size_t good = 0;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] == SliceState::good && !without.contains(coding.homes[i])) ++good;
+    if (object.states[i] == SliceState::good && !without.contains(coding.holders[i])) ++good;
   return good >= coding.k;
 }
 

@@ -45,23 +45,23 @@ struct Written {
 };
 
 /// Where a coding has a slice.
-std::string& home_of(io::Coding& coding, std::uint8_t index) {
-  TARN_CHECK(index == io::kFullCopy || index < coding.homes.size());
-  return index == io::kFullCopy ? coding.full_copy : coding.homes[index];
+std::string& holder_of(io::Coding& coding, std::uint8_t index) {
+  TARN_CHECK(index == io::kFullCopy || index < coding.holders.size());
+  return index == io::kFullCopy ? coding.full_copy : coding.holders[index];
 }
 
 void note_failed(const ObjectName& name, const Error& error) {
   obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
 }
 
-/// Tells `making` that `home` does not take a slice, or that none could be made for it; `full` gets
-/// those that have no room.
-void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error,
+/// Tells `making` that `holder` does not take a slice, or that none could be made for it; `full`
+/// gets those that have no room.
+void note_refused(RebuildWatch::Making* making, const std::string& holder, const Error& error,
                   std::set<std::string>& full) {
-  if (error.code == Errc::no_space && !home.empty()) full.insert(home);
+  if (error.code == Errc::no_space && !holder.empty()) full.insert(holder);
   if (making == nullptr || error.code == Errc::cancelled) return;
   if (error.code == Errc::no_space)
-    making->note({WaitReason::Why::no_room, home});
+    making->note({WaitReason::Why::no_room, holder});
   else
     making->note_failed(error.message);
 }
@@ -70,7 +70,7 @@ void note_refused(RebuildWatch::Making* making, const std::string& home, const E
 io::ObjectRecord readable(const CodedObject& object) {
   io::ObjectRecord out = object.record;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] != SliceState::good) out.coding->homes[i].clear();
+    if (object.states[i] != SliceState::good) out.coding->holders[i].clear();
   if (object.full_copy != SliceState::good) out.coding->full_copy.clear();
   return out;
 }
@@ -114,12 +114,12 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
   const Toll toll = [&node, &object, making](std::uint64_t bytes) {
     return coded_repair_pass(node, object.name.uname, bytes, making);
   };
-  const Refused refused = [making, &full](const std::string& home, const Error& error) {
-    note_refused(making, home, error, full);
+  const Refused refused = [making, &full](const std::string& holder, const Error& error) {
+    note_refused(making, holder, error, full);
   };
-  const auto failed = [&](const std::string& home, const Error& error) {
+  const auto failed = [&](const std::string& holder, const Error& error) {
     note_failed(object.name, error);
-    refused(home, error);
+    refused(holder, error);
   };
   if (!repair.anew.empty()) {
     auto made = co_await make_anew(node, object, repair, version, toll, refused);
@@ -133,7 +133,7 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
     if (moved)
       out.lanes.push_back(std::move(*moved));
     else
-      failed(goal.home, moved.error());
+      failed(goal.holder, moved.error());
   }
   if (!repair.full_copy.empty()) {
     auto full_copy = co_await make_full_copy(node, object.name, version, toll);
@@ -172,7 +172,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
                                    wanted.name.object, here.front().record};
   io::Coding coding = *object.record.coding;
   const auto in_place = [&](const SliceLane& lane) {
-    return home_of(coding, lane.index()) == lane.home();
+    return holder_of(coding, lane.index()) == lane.holder();
   };
   // The record names these there already.
   sealed += (co_await seal(written, object, object.record.generation, true, in_place)).size();
@@ -186,7 +186,7 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wan
   if (moved.empty() && !drop_full_copy) co_return object.record;
   CO_FAIL_POINT("repair.sealed");
   io::ObjectRecord now = object.record;
-  for (const Lane& lane : moved) home_of(*now.coding, lane->index()) = lane->home();
+  for (const Lane& lane : moved) holder_of(*now.coding, lane->index()) = lane->holder();
   if (drop_full_copy) now.coding->full_copy.clear();
   CO_TRY_OK(co_await recommit(node, wanted, write, std::move(here), generation, &*now.coding));
   sealed += moved.size();
@@ -223,7 +223,7 @@ Task<Status> try_keep_full_copy(TargetNode& node, CodedObject object, Lane lane)
 
 }  // namespace
 
-Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
+Task<void> ask_holders(TargetNode& node, std::vector<CodedObject>& objects) {
   struct Place {
     std::size_t object;
     std::uint8_t slice;
@@ -233,29 +233,31 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
     std::vector<Place> places;
   };
   std::map<std::string, std::vector<Call>> calls;
-  const auto ask = [&](std::size_t i, const std::string& home, std::uint8_t slice) {
-    if (home.empty()) return;
-    auto& of_home = calls[home];
-    if (of_home.empty() || of_home.back().keys.size() == kSlicesAtOnce) of_home.emplace_back();
+  const auto ask = [&](std::size_t i, const std::string& holder, std::uint8_t slice) {
+    if (holder.empty()) return;
+    auto& of_holder = calls[holder];
+    if (of_holder.empty() || of_holder.back().keys.size() == kSlicesAtOnce)
+      of_holder.emplace_back();
     const ObjectName& name = objects[i].name;
-    of_home.back().keys.push_back({name.bucket, name.object, objects[i].record.coding->set, slice});
-    of_home.back().places.push_back({i, slice});
+    of_holder.back().keys.push_back(
+        {name.bucket, name.object, objects[i].record.coding->set, slice});
+    of_holder.back().places.push_back({i, slice});
   };
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const io::Coding& coding = *objects[i].record.coding;
-    objects[i].states.assign(coding.homes.size(), SliceState::missing);
-    objects[i].drives.assign(coding.homes.size(), 0);
+    objects[i].states.assign(coding.holders.size(), SliceState::missing);
+    objects[i].drives.assign(coding.holders.size(), 0);
     objects[i].full_copy = SliceState::missing;
     objects[i].unheard.clear();
-    for (std::size_t slice = 0; slice < coding.homes.size(); ++slice)
-      ask(i, coding.homes[slice], static_cast<std::uint8_t>(slice));
+    for (std::size_t slice = 0; slice < coding.holders.size(); ++slice)
+      ask(i, coding.holders[slice], static_cast<std::uint8_t>(slice));
     ask(i, coding.full_copy, io::kFullCopy);
   }
   std::vector<Task<std::vector<SliceSeen>>> asked;
   std::vector<std::vector<Place>> places;
-  for (auto& [home, of_home] : calls) {
-    for (Call& call : of_home) {
-      asked.push_back(states_at(node, home, std::move(call.keys)));
+  for (auto& [holder, of_holder] : calls) {
+    for (Call& call : of_holder) {
+      asked.push_back(states_at(node, holder, std::move(call.keys)));
       places.push_back(std::move(call.places));
     }
   }
@@ -269,7 +271,7 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
       const auto [state, drive, unheard] = answers[call][i];
       if (unheard)
         object.unheard.insert(slice == io::kFullCopy ? object.record.coding->full_copy
-                                                     : object.record.coding->homes[slice]);
+                                                     : object.record.coding->holders[slice]);
       (slice == io::kFullCopy ? object.full_copy : object.states[slice]) = state;
       (slice == io::kFullCopy ? object.full_copy_drive : object.drives[slice]) = drive;
     }
@@ -302,15 +304,15 @@ WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
     return out;
   }
   const io::Coding& coding = *object.record.coding;
-  std::set<std::string> homes;
+  std::set<std::string> holders;
   for (std::size_t i = 0; i < object.states.size(); ++i)
-    if (object.states[i] == SliceState::waiting) homes.insert(coding.homes[i]);
+    if (object.states[i] == SliceState::waiting) holders.insert(coding.holders[i]);
   if (!coding.full_copy.empty() && object.full_copy == SliceState::waiting)
-    homes.insert(coding.full_copy);
-  if (!repair.full_copy_is_for.empty()) homes.insert(repair.full_copy_is_for);
-  for (const std::string& home : homes) {
-    const bool is_drive = !object.unheard.contains(home) && home != repair.full_copy_is_for;
-    out.add({is_drive ? Why::waits_for_drive : Why::waits_for_node, home});
+    holders.insert(coding.full_copy);
+  if (!repair.full_copy_is_for.empty()) holders.insert(repair.full_copy_is_for);
+  for (const std::string& holder : holders) {
+    const bool is_drive = !object.unheard.contains(holder) && holder != repair.full_copy_is_for;
+    out.add({is_drive ? Why::waits_for_drive : Why::waits_for_node, holder});
   }
   if (repair.unplaced > 0) out.add({Why::no_room, ""});
   return out;
@@ -334,7 +336,7 @@ struct Repaired {
 
 /// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
-/// those at other homes makes them count. unavailable when too few slices can be read; cancelled
+/// those at other holders makes them count. unavailable when too few slices can be read; cancelled
 /// when rebuilds are stopped, or the name is not ours any more. `making`, if not null, counts the
 /// bytes that pass, and is told what could not be done. `full` gets the targets that had no room
 /// for a slice.
@@ -393,7 +395,7 @@ Task<bool> evict_lost(TargetNode& node, ObjectName name, Generation version) {
 Task<bool> repair_once(TargetNode& node, ObjectName name, RebuildWatch::Making* making,
                        std::set<std::string>& full) {
   // Also of a name whose drive is away: another one may have been given its record. Under the lock
-  // other homes are asked whether that is the newest.
+  // other holders are asked whether that is the newest.
   auto found = co_await find_here(node, name);
   if (!found && making != nullptr) making->note_failed(found.error().message);
   if (!found || found->empty()) co_return found.has_value();
@@ -403,7 +405,7 @@ Task<bool> repair_once(TargetNode& node, ObjectName name, RebuildWatch::Making* 
     co_return co_await recode_for(node, std::move(name), making);
   if (!found->front().record.coding) co_return true;
   std::vector<CodedObject> one{{name, std::move(found->front().record)}};
-  co_await ask_homes(node, one);
+  co_await ask_holders(node, one);
   Repair repair = repair_of(node, one.front(), full);
   if (is_to_be_fetched(node, name, repair))
     co_return co_await evict_lost(node, std::move(name), one.front().record.generation);

@@ -27,8 +27,8 @@ struct CodedObject {
   std::set<std::string> unheard = {};          ///< targets that are down, or did not answer
 };
 
-/// Asks the homes of all slices: one call to each for kSlicesAtOnce of them.
-Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
+/// Asks the holders of all slices: one call to each for kSlicesAtOnce of them.
+Task<void> ask_holders(TargetNode& node, std::vector<CodedObject>& objects);
 
 /// plan_repair() of an object as of now: targets that are down, or in `full`, take no slice.
 [[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object,

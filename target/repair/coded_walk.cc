@@ -90,13 +90,13 @@ Task<Status> walk_coded(TargetNode& node, cluster::BucketRecord bucket,
       after = page.last;
       std::move(page.objects.begin(), page.objects.end(), std::back_inserter(gathered));
       if (gathered.size() < kSlicesAtOnce) continue;
-      co_await ask_homes(node, gathered);
+      co_await ask_holders(node, gathered);
       visit(gathered);
       gathered.clear();
     }
   }
   if (gathered.empty()) co_return Status();
-  co_await ask_homes(node, gathered);
+  co_await ask_holders(node, gathered);
   visit(gathered);
   co_return Status();
 }

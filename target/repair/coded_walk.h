@@ -15,8 +15,8 @@ struct NameRange {
 };
 
 /// Shows `visit` the coded objects of a bucket that this target owns, some at a time, with what the
-/// homes of their slices report now. Objects of a range come drive by drive, not by name. Errors of
-/// the drives, of which those that are out of service are passed over.
+/// holders of their slices report now. Objects of a range come drive by drive, not by name. Errors
+/// of the drives, of which those that are out of service are passed over.
 Task<Status> walk_coded(TargetNode& node, cluster::BucketRecord bucket,
                         std::function<void(const std::vector<CodedObject>&)> visit,
                         NameRange range = {});

@@ -39,9 +39,9 @@ Task<Result<std::shared_ptr<OpenObject>>> read_through(TargetNode& node, ObjectN
 Task<Status> ask_for_copy(TargetNode& node, const ObjectName& name, std::string id,
                           std::uint64_t size) {
   const auto state = node.view.state();
-  const cluster::Node* home = state->map.find(id);
-  if (home == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
-  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  const cluster::Node* replica = state->map.find(id);
+  if (replica == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  CO_TRY(http::Url address, http::parse_url(replica->internal_url));
   api::Query query;
   query.set("bucket", std::to_string(raw(name.bucket)));
   query.set("object", name.object);
@@ -70,8 +70,8 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
   if (!found.front().record.coding)
     note_bad_file(node, *found.front().drive, name, found.front().record.file, whole.error());
   const auto map = node.owned.state()->map;
-  Error last{Errc::unavailable, "no other home"};
-  for (const std::string& id : homes_of(*map, name.uname, replica_count_of(node, name.bucket))) {
+  Error last{Errc::unavailable, "no other replica"};
+  for (const std::string& id : replicas_of(*map, name.uname, replica_count_of(node, name.bucket))) {
     if (id == node.id) continue;
     const Status given = co_await ask_for_copy(node, name, id, size);
     if (given) co_return true;
@@ -84,8 +84,8 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
 
 Task<void> mend_from_others(TargetNode& node, ObjectName name) {
   name = as_of_now(node, std::move(name));
-  const Drive* home = node.store.home_of(name.uname);
-  if (home == nullptr || !home->in_service()) co_return;  // it is the drive that is bad
+  const Drive* drive = node.store.drive_for(name.uname);
+  if (drive == nullptr || !drive->in_service()) co_return;  // it is the drive that is bad
   const auto mended = co_await mend(node, name);
   if (!mended)
     copy_again_log().warn("bad copy stays object={} err={}", name.object, mended.error().message);

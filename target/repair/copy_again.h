@@ -5,7 +5,7 @@
 namespace tarn::target {
 
 // A copy on this node whose file does not give back what was stored (docs/decisions/014): other
-// homes of the name have the same version, and one of them gives it once more. The owner has no
+// replicas of the name have the same version, and one of them gives it once more. The owner has no
 // special part in it.
 
 /// Reads what is here of a name that a reader found bad, and if it is bad, has it made anew: the

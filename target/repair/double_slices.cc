@@ -12,7 +12,7 @@
 #include "common/api/coding_props.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/node/rebuild_pace.h"
 #include "target/repair/drives_here.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/repair/coded_repair.h"
 #include "target/repair/coded_walk.h"
 #include "target/repair/drives_here.h"

@@ -120,8 +120,8 @@ class Giving {
   std::string error_;
 };
 
-/// Records on one drive of which another home may have lost its own. A plain object that is still
-/// to be cut has no copies (recode.h).
+/// Records on one drive of which another replica may have lost its own. A plain object that is
+/// still to be cut has no copies (recode.h).
 Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::BucketRecord& bucket,
                                              std::string after) {
   Page page;
@@ -134,9 +134,9 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
     const bool is_single = !record.coding && is_kept_otherwise(bucket.props, record);
     if (!is_single) {
       const std::string uname = bucket.placement_name(page.last);
-      const auto homes = homes_of(map, uname, bucket.replica_count());
-      const bool is_ours = std::find(homes.begin(), homes.end(), node_.id) != homes.end();
-      for (const std::string& id : homes) {
+      const auto replicas = replicas_of(map, uname, bucket.replica_count());
+      const bool is_ours = std::find(replicas.begin(), replicas.end(), node_.id) != replicas.end();
+      for (const std::string& id : replicas) {
         if (!is_ours || !by_.losers.contains(id)) continue;
         Offered& offered = page.offers[id];
         offered.names.push_back({page.last, record.kind, record.generation});
@@ -300,7 +300,7 @@ Task<Status> Giving::walk(std::shared_ptr<Drive> drive, const cluster::BucketRec
 
 Task<void> Giving::look_through() {
   for (const auto& [id, bucket] : state_->bmd.buckets) {
-    // On several drives of each home they are made again there (Mirror).
+    // On several drives of each replica they are made again there (Mirror).
     if (bucket.replica_count().at(state_->map.version) < 2 || api::copies_of(bucket.props) > 0)
       continue;
     std::vector<Task<Status>> walks;

@@ -14,7 +14,7 @@ std::string full_copy_is_for(const cluster::NodeSet& standing, std::uint64_t nam
                              const SliceReport& report, const std::string& self) {
   if (report.coding.layout != io::Coding::Layout::whole || report.full_copy != SliceState::missing)
     return "";
-  const auto owner = standing.homes(name_digest, 1);
+  const auto owner = standing.replicas(name_digest, 1);
   if (owner.empty() || standing.id(owner.front().node) == self) return "";
   return standing.id(owner.front().node);
 }
@@ -24,7 +24,7 @@ bool wants_full_copy(const cluster::NodeSet& standing, std::uint64_t name_digest
                      const SliceReport& report, const std::string& self) {
   const io::Coding& coding = report.coding;
   return coding.layout == io::Coding::Layout::whole &&
-         is_home_of_full_copy(standing, name_digest, self) &&
+         is_holder_of_full_copy(standing, name_digest, self) &&
          (coding.full_copy != self || report.full_copy == SliceState::missing);
 }
 
@@ -35,9 +35,9 @@ std::size_t slices_left(const io::Coding& coding, std::size_t good, bool has_ful
   return slices > coding.k ? slices - coding.k : 0;
 }
 
-bool is_home_of_full_copy(const cluster::NodeSet& standing, std::uint64_t name_digest,
-                          const std::string& self) {
-  const auto owner = standing.homes(name_digest, 1);
+bool is_holder_of_full_copy(const cluster::NodeSet& standing, std::uint64_t name_digest,
+                            const std::string& self) {
+  const auto owner = standing.replicas(name_digest, 1);
   return !owner.empty() && standing.id(owner.front().node) == self;
 }
 
@@ -45,27 +45,27 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
                    const SliceReport& report, const std::string& self,
                    const std::function<bool(const std::string&)>& takes) {
   const io::Coding& coding = report.coding;
-  TARN_CHECK(report.states.size() == coding.homes.size());
+  TARN_CHECK(report.states.size() == coding.holders.size());
   Repair out;
   cluster::SliceNeeds needs;
   needs.name_digest = name_digest;
-  needs.slices = coding.homes.size();
+  needs.slices = coding.holders.size();
   needs.after_owner = coding.layout == io::Coding::Layout::whole;
-  needs.homes = coding.homes;
+  needs.holders = coding.holders;
   needs.takes = takes;
-  for (std::size_t i = 0; i < coding.homes.size(); ++i) {
+  for (std::size_t i = 0; i < coding.holders.size(); ++i) {
     out.good += report.states[i] == SliceState::good ? 1 : 0;
     out.waiting += report.states[i] == SliceState::waiting ? 1 : 0;
     if (report.states[i] != SliceState::missing) needs.good |= 1U << i;
   }
   out.left = slices_left(coding, out.good, report.full_copy == SliceState::good);
-  out.missing = coding.homes.size() - out.good - out.waiting;
+  out.missing = coding.holders.size() - out.good - out.waiting;
   out.lost = out.good + out.waiting < coding.k && report.full_copy == SliceState::missing;
   if (!coding.full_copy.empty() && report.full_copy == SliceState::waiting) ++out.waiting;
   if (coding.layout == io::Coding::Layout::whole && report.full_copy == SliceState::missing)
     ++out.missing;
   const auto places = plan_slices(standing, needs);
-  TARN_CHECK(places.size() == coding.homes.size());
+  TARN_CHECK(places.size() == coding.holders.size());
   out.placed_worse = stands_worse(standing, needs, places);
   if (out.good < coding.k && report.full_copy != SliceState::good) return out;
   if (wants_full_copy(standing, name_digest, report, self)) out.full_copy = self;
@@ -77,11 +77,11 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
     SliceGoal goal{static_cast<std::uint8_t>(i), place.id, place.rank};
     if (report.states[i] == SliceState::missing)
       out.anew.push_back(std::move(goal));
-    else if (place.id != coding.homes[i])
+    else if (place.id != coding.holders[i])
       out.moves.push_back(std::move(goal));
   }
   out.drop_full_copy = coding.layout == io::Coding::Layout::striped && !coding.full_copy.empty() &&
-                       out.good + out.anew.size() == coding.homes.size();
+                       out.good + out.anew.size() == coding.holders.size();
   return out;
 }
 

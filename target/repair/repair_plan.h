@@ -54,8 +54,8 @@ struct Repair {
                                       bool has_full_copy);
 
 /// True if `self` is where full_copies of objects of this name belong.
-[[nodiscard]] bool is_home_of_full_copy(const cluster::NodeSet& standing, std::uint64_t name_digest,
-                                        const std::string& self);
+[[nodiscard]] bool is_holder_of_full_copy(const cluster::NodeSet& standing,
+                                          std::uint64_t name_digest, const std::string& self);
 
 /// `standing` and `takes` as of plan_slices(). `self`: the target that is to do it; the full copy
 /// follows the owner by the standing members, which makes it itself. Fewer than k good slices, and

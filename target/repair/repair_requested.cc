@@ -4,7 +4,7 @@
 
 #include "common/base/event.h"
 #include "common/base/gather.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/repair/coded_repair.h"
 
 namespace tarn::target {

@@ -5,7 +5,7 @@
 namespace tarn::target {
 
 /// Makes whole what is known to be short (TargetNode::repair_requests): writes that were
-/// acknowledged with fewer slices than wanted, and what homes have told of bad ones. Soon, also
+/// acknowledged with fewer slices than wanted, and what holders have told of bad ones. Soon, also
 /// while keep_coded() is at work for hours; what could not be done is tried again, less and less
 /// often. Tells owners of bad slices here, too. Runs until it is cancelled.
 Task<void> repair_requested(TargetNode& node);

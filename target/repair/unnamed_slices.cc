@@ -5,7 +5,7 @@
 #include "common/api/coding_props.h"
 #include "common/obs/log.h"
 #include "target/coded/holder_calls.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 
 namespace tarn::target {
 namespace {

@@ -47,7 +47,7 @@ std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const Objec
 
 /// From here on none of the drives that are gone is believed, back again, while another is away.
 /// The note of what is misplaced ensures that as well, but does not count for names with copies on
-/// drives. These names may get some (docs/decisions/019, few targets) before they have moved home.
+/// drives. These names may get some (docs/decisions/019, few targets) before they have moved.
 Task<Status> note_stale(TargetNode& node) {
   if (!SAFETY("safety.overtaken_is_stale")) co_return Status();
   std::vector<std::string> paths;
@@ -101,7 +101,7 @@ Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketR
 /// A new file where there is room now.
 Task<Result<std::unique_ptr<WorkFile>>> create_with_room(TargetNode& node, ObjectName name,
                                                          std::optional<std::uint64_t> length) {
-  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
+  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.drive_for(name.uname)))
     co_return co_await node.store.create(std::move(name), length);
   CO_TRY_OK(co_await note_stale(node));
   Error last = drive_is_away(name);
@@ -137,9 +137,9 @@ std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store, const O
 bool has_full_view(const TargetNode& node, const ObjectName& name) {
   if (!replica_count_of(node, name.bucket).many()) return true;
   if (name.copies > 0) return node.store.mirror().has_full_view(name.bucket, name.copies);
-  const Drive* home = node.store.home_of(name.uname);
-  if (is_gone(home)) return false;
-  return !node.store.mirror().may_be_misplaced(*home) || !any_away(node.store);
+  const Drive* drive = node.store.drive_for(name.uname);
+  if (is_gone(drive)) return false;
+  return !node.store.mirror().may_be_misplaced(*drive) || !any_away(node.store);
 }
 
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) {
@@ -158,7 +158,7 @@ Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) 
 }
 
 Status takes_writes(const TargetNode& node, const ObjectName& name) {
-  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
+  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.drive_for(name.uname)))
     return node.store.reachable(name);
   if (!takers(node.store, name).empty()) return {};
   return fail(drive_is_away(name));
@@ -179,7 +179,8 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
 
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
                          io::ObjectRecord tombstone) {
-  if (present.empty() && may_lie_elsewhere(node, name) && is_gone(node.store.home_of(name.uname))) {
+  if (present.empty() && may_lie_elsewhere(node, name) &&
+      is_gone(node.store.drive_for(name.uname))) {
     CO_TRY_OK(co_await note_stale(node));
     const auto drives = takers(node.store, name);
     if (drives.empty()) co_return fail(drive_is_away(name));

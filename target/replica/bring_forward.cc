@@ -49,9 +49,9 @@ Task<Status> hand_to_owner(TargetNode& node, const ObjectRequest& wanted, const 
                            std::string owner) {
   CO_TRY_OK(co_await give_here(node, wanted, here, owner));
   CO_FAIL_POINT("coded.handed_to_owner");
-  // A home that is asked so settles what it has first.
-  CO_TRY(const HomeAnswer answer,
-         co_await ask_home(node, wanted.state, wanted.name, owner, Look::settled));
+  // A replica that is asked so settles what it has first.
+  CO_TRY(const ReplicaAnswer answer,
+         co_await ask_replica(node, wanted.state, wanted.name, owner, Look::settled));
   const Generation ours = here.record.generation;
   if (!answer.record || answer.record->generation < ours)
     co_return fail(Errc::unavailable, "target t[{}] does not go on with the newest version of {}",

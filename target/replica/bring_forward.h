@@ -6,9 +6,9 @@
 
 namespace tarn::target {
 
-// How a version that not all homes may have goes forward where slices depend on it: by the name's
-// owner alone, under a generation of its own (docs/decisions/019, rule F). So what all have is
-// above all that was made before it.
+// How a version that not all replicas may have goes forward where slices depend on it: by the
+// name's owner alone, under a generation of its own (docs/decisions/019, rule F). So what all have
+// is above all that was made before it.
 
 /// `here`, whose writer does not go on with it, is given to the owner, or, here at the owner,
 /// committed once more. When it returns nothing of the name is pending here, or something newer

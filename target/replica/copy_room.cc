@@ -32,18 +32,18 @@ bool any_drive_has_room(const TargetNode& node, std::uint64_t size) {
   });
 }
 
-Task<Result<http::ClientResponse>> call_home(TargetNode& node, std::string path, std::string id,
-                                             http::CallLimits limits) {
+Task<Result<http::ClientResponse>> call_replica(TargetNode& node, std::string path, std::string id,
+                                                http::CallLimits limits) {
   const auto state = node.view.state();
-  const cluster::Node* home = state->map.find(id);
-  if (home == nullptr) co_return fail(Errc::not_found, "target t[{}] is not in the map", id);
-  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  const cluster::Node* replica = state->map.find(id);
+  if (replica == nullptr) co_return fail(Errc::not_found, "target t[{}] is not in the map", id);
+  CO_TRY(http::Url address, http::parse_url(replica->internal_url));
   auto request = signed_call(node, http::Method::get, std::move(path));
   co_return co_await node.client.call(std::move(address), std::move(request), limits);
 }
 
 Task<Status> copy_room_ask(TargetNode& node, std::string path, std::string id) {
-  const auto answer = co_await call_home(node, std::move(path), id, kCopyRoomAskLimits);
+  const auto answer = co_await call_replica(node, std::move(path), id, kCopyRoomAskLimits);
   if (!answer) co_return Status();
   if (says_drive_lags(*answer))
     co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
@@ -65,10 +65,10 @@ std::string copy_room_path_of(const ObjectName& name, Generation generation, std
 }  // namespace
 
 Status keeps_up(const TargetNode& node, const ObjectName& name) {
-  const Drive* home = node.store.home_of(name.uname);
-  if (home == nullptr) return {};
-  if (home->hangs()) return fail(Errc::timeout, "drive {} does not answer", home->path());
-  return home->not_overloaded();
+  const Drive* drive = node.store.drive_for(name.uname);
+  if (drive == nullptr) return {};
+  if (drive->hangs()) return fail(Errc::timeout, "drive {} does not answer", drive->path());
+  return drive->not_overloaded();
 }
 
 http::Response drive_lags(const Error& why) {
@@ -83,19 +83,20 @@ bool says_drive_lags(const http::ClientResponse& answer) {
 }
 
 Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation generation,
-                        std::uint64_t size, std::vector<std::string> homes) {
+                        std::uint64_t size, std::vector<std::string> replicas) {
   if (!SAFETY("safety.copies_room")) co_return Status();
   const std::string path = copy_room_path_of(name, generation, size);
   std::vector<Task<Status>> calls;
-  calls.reserve(homes.size());
-  for (std::string& id : homes) calls.push_back(copy_room_ask(node, path, std::move(id)));
+  calls.reserve(replicas.size());
+  for (std::string& id : replicas) calls.push_back(copy_room_ask(node, path, std::move(id)));
   const auto said = co_await gather(std::move(calls));
   for (const Status& each : said) CO_TRY_OK(each);
   co_return Status();
 }
 
 Task<Status> check_answers(TargetNode& node, const ObjectName& name, std::string id) {
-  const auto answer = co_await call_home(node, copy_room_path_of(name, {}, 0), id, kGlanceLimits);
+  const auto answer =
+      co_await call_replica(node, copy_room_path_of(name, {}, 0), id, kGlanceLimits);
   if (!answer || !says_drive_lags(*answer) || answer->field(kLagField) != kHangs)
     co_return Status();
   co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);

@@ -12,7 +12,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kBringHomeAttemptsMax = 3;
+constexpr int kFetchToOwnerAttemptsMax = 3;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster:
 }
 
 Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted) {
-  for (int attempt = 0; attempt < kBringHomeAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kFetchToOwnerAttemptsMax; ++attempt) {
     CO_TRY(auto newest, co_await find_settled(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
     CO_TRY_OK(co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,
@@ -49,7 +49,7 @@ Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wante
                  wanted.display());
 }
 
-Task<Status> give_home(TargetNode& node, http::Request& request) {
+Task<Status> give_to_owner(TargetNode& node, http::Request& request) {
   const auto bucket_id = parse_u64(request.query().get("bucket"));
   const auto map_version = parse_u64(request.query().get("map"));
   const std::string object(request.query().get("object"));
@@ -59,8 +59,8 @@ Task<Status> give_home(TargetNode& node, http::Request& request) {
   const auto* bucket = state->bmd.find(BucketId(*bucket_id));
   const std::string asker(
       security::NodeAuth::node_of(request.head().field(security::NodeAuth::kHeader)));
-  const cluster::Node* home = state->map.find(asker);
-  if (state->map.version != *map_version || home == nullptr) {
+  const cluster::Node* replica = state->map.find(asker);
+  if (state->map.version != *map_version || replica == nullptr) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));
   }
@@ -70,7 +70,7 @@ Task<Status> give_home(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await resolve_copies(node, name));
   CO_TRY(const auto outgoing, co_await open_outgoing(node, name, *bucket));
   if (outgoing) {
-    const Receiver to{*home, *map_version, state->bmd.version};
+    const Receiver to{*replica, *map_version, state->bmd.version};
     CO_TRY_OK(
         co_await send_copy(node, to, outgoing->attribute, outgoing->object.get(), {.anew = true}));
     obs::log("target").debug("given req={} to={} object={}", request.exchange.request_id(), asker,

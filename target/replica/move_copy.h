@@ -43,7 +43,8 @@ struct Outgoing {
   io::ObjectAttribute attribute;
   std::shared_ptr<OpenObject> object;
 };
-/// Nothing when there is none (any more). unavailable while not all homes have it (node_copies.h).
+/// Nothing when there is none (any more). unavailable while not all replicas have it
+/// (node_copies.h).
 Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName name,
                                                     const cluster::BucketRecord& bucket);
 /// How a copy is sent.

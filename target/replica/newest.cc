@@ -1,5 +1,5 @@
-// Finds the newest version of a name, at its owner, while names move: the owner asks the homes of
-// past epochs. These answer only when they act on the same map and nothing of the name is on its
+// Finds the newest version of a name, at its owner, while names move: the owner asks the replicas
+// of past epochs. These answer only when they act on the same map and nothing of the name is on its
 // way to their drives.
 
 #include "target/replica/newest.h"
@@ -28,10 +28,10 @@ constexpr auto kNewestRestEvery = 10ms;
 constexpr auto kNewestRestMax = 2s;
 constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
 
-Result<HomeAnswer> read_answer(const std::string& id, const std::string& body) {
+Result<ReplicaAnswer> read_answer(const std::string& id, const std::string& body) {
   try {
     const json in = json::parse(body);
-    HomeAnswer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
+    ReplicaAnswer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
     const auto bytes = unhex(in.at("record").get<std::string>());
     if (!bytes) return fail(Errc::corrupt, "target t[{}]: a record that is no hex", id);
     if (!bytes->empty()) {
@@ -85,18 +85,19 @@ Status check_others_know(const ObjectName& name, const std::vector<cluster::Read
 /// The caller has tried to settle it (node_copies.h), before it took the name's lock.
 Status check_settled(const Newest& found) {
   if (!found.record || pending_by(*found.record).empty()) return {};
-  return fail(Errc::unavailable, "the newest version is on its way to all of its homes; try again");
+  return fail(Errc::unavailable,
+              "the newest version is on its way to all of its replicas; try again");
 }
 
 /// The word of a group: the first that is heard, or the newest of all when each may have lost what
 /// it had.
-Task<Result<HomeAnswer>> ask_group(TargetNode& node,
-                                   std::shared_ptr<const cluster::ClusterState> state,
-                                   ObjectName name, cluster::ReadGroup group, Look look) {
-  HomeAnswer newest;
+Task<Result<ReplicaAnswer>> ask_group(TargetNode& node,
+                                      std::shared_ptr<const cluster::ClusterState> state,
+                                      ObjectName name, cluster::ReadGroup group, Look look) {
+  ReplicaAnswer newest;
   Error last{Errc::unavailable, "nobody is left who may hold the newest version"};
-  for (const std::string& id : group.homes) {
-    auto answer = co_await ask_home(node, state, name, id, look);
+  for (const std::string& id : group.replicas) {
+    auto answer = co_await ask_replica(node, state, name, id, look);
     if (answer && !group.all_needed) co_return answer;
     if (!answer && group.all_needed) co_return answer;
     if (!answer)
@@ -118,13 +119,13 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   const cluster::Ownership& map = *best.state->ownership->map;
   const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
   const cluster::ReplicaCount count = replica_count_of(node, wanted.name.bucket);
-  if (!map.current.is_home(node.id, digest, count.at(map.version)))
+  if (!map.current.is_replica(node.id, digest, count.at(map.version)))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
   const bool sees = has_full_view(node, name);
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
-  // Other homes have as well what a drive that is away has: they are asked as if we had lost it.
+  // Other replicas have as well what a drive that is away has: they are asked as if we had lost it.
   std::optional<cluster::Ownership> blind;
   if (!sees) blind = cluster::with_loss(map, node.id, 0);
   const cluster::Ownership& asked = blind ? *blind : map;
@@ -137,7 +138,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     co_return std::optional(std::move(best));
   }
 
-  std::vector<Task<Result<HomeAnswer>>> calls;
+  std::vector<Task<Result<ReplicaAnswer>>> calls;
   calls.reserve(groups.size());
   for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group, look));
   const auto answers = co_await gather(std::move(calls));
@@ -169,8 +170,8 @@ Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
                                          wanted.display(), newest.holder->id)};
 }
 
-/// Returns what is here, if all homes have it and it is as new as `enough`. The answer stays true,
-/// whatever is under way: a name that is written again and again is never at rest.
+/// Returns what is here, if all replicas have it and it is as new as `enough`. The answer stays
+/// true, whatever is under way: a name that is written again and again is never at rest.
 Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectName& name,
                                                 const Generation& enough) {
   Newest own;
@@ -219,10 +220,10 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
 
 }  // namespace
 
-Task<Result<HomeAnswer>> ask_home(TargetNode& node,
-                                  std::shared_ptr<const cluster::ClusterState> state,
-                                  ObjectName name, std::string id, Look look,
-                                  std::optional<Generation> enough) {
+Task<Result<ReplicaAnswer>> ask_replica(TargetNode& node,
+                                        std::shared_ptr<const cluster::ClusterState> state,
+                                        ObjectName name, std::string id, Look look,
+                                        std::optional<Generation> enough) {
   const cluster::Node* other = state->map.find(id);
   if (other == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
   api::Query query;

@@ -28,32 +28,32 @@ struct Newest {
 };
 
 /// Answer of another target about a name.
-struct HomeAnswer {
+struct ReplicaAnswer {
   std::string id;
   std::optional<io::ObjectRecord> record;
   std::vector<std::string> drives;
 };
 /// How a target looks before it answers.
 enum class Look : std::uint8_t {
-  settled,      ///< what it says is what all homes have
+  settled,      ///< what it says is what all replicas have
   settled_now,  ///< the same, under the name's lock: what only its holder could settle is an error
   as_it_is
 };
 /// Asks one target, which answers when nothing of the name is on its way to its drives. It answers
-/// at once when it has, as all homes have, what is `enough`: that version or a newer one.
+/// at once when it has, as all replicas have, what is `enough`: that version or a newer one.
 /// unavailable when it does not answer, or acts on a newer map than `state`.
-Task<Result<HomeAnswer>> ask_home(TargetNode& node,
-                                  std::shared_ptr<const cluster::ClusterState> state,
-                                  ObjectName name, std::string id, Look look,
-                                  std::optional<Generation> enough = {});
+Task<Result<ReplicaAnswer>> ask_replica(TargetNode& node,
+                                        std::shared_ptr<const cluster::ClusterState> state,
+                                        ObjectName name, std::string id, Look look,
+                                        std::optional<Generation> enough = {});
 
 /// Asks all targets that may have something newer than this one, and looks at itself last
-/// (docs/decisions/011); none when nothing moves. We must be a home of the name. Under the name's
-/// lock for writes; resolve_copies() goes before that. unavailable when a target that may hold the
-/// name cannot tell, or, where its owner alone settles, would have to wait for the lock.
+/// (docs/decisions/011); none when nothing moves. We must be a replica of the name. Under the
+/// name's lock for writes; resolve_copies() goes before that. unavailable when a target that may
+/// hold the name cannot tell, or, where its owner alone settles, would have to wait for the lock.
 ///
-/// A version that not all homes may have is unavailable, too; with `show` it is an answer like any
-/// other, and others report what they have as it is.
+/// A version that not all replicas may have is unavailable, too; with `show` it is an answer like
+/// any other, and others report what they have as it is.
 enum class Pending : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
                                  Pending pending = Pending::refuse);
@@ -70,7 +70,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
 /// nothing).
 [[nodiscard]] bool is_newest(const cluster::ClusterState& state, const OpenObject* object);
 
-/// Answers ask_home() of another target.
+/// Answers ask_replica() of another target.
 Task<Status> look_up(TargetNode& node, http::Request& request);  // internal
 
 inline constexpr const char* kLookUpPath = "/v1/internal/look-up";

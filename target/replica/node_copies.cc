@@ -1,5 +1,5 @@
-// Copies on nodes: the owner's way of a new version to all homes, and how a home finds out whether
-// what it holds is what all have.
+// Copies on nodes: the owner's way of a new version to all replicas, and how a replica finds out
+// whether what it holds is what all have.
 
 #include "target/replica/node_copies.h"
 
@@ -36,14 +36,15 @@ using namespace std::chrono_literals;
 
 /// No header and no JSON of a client carries such a key (api::check_custom_metadata).
 constexpr std::string_view kMark = "\x01unsettled";
-/// A home that dies is out of the map when its lease has ended; the write then goes on without it.
-constexpr auto kHomesMax = 8s;
+/// A replica that dies is out of the map when its lease has ended; the write then goes on without
+/// it.
+constexpr auto kReplicasMax = 8s;
 constexpr auto kNodeCopiesLookAgain = 50ms;
 /// For how long a name that changes all the time is looked at anew before that is an error.
 constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
-/// give_to(): the drive of that home hangs or lags. A write does not wait for it; it has ended when
-/// it is tried again.
+/// give_to(): the drive of that replica hangs or lags. A write does not wait for it; it has ended
+/// when it is tried again.
 constexpr Errc kDriveLags = Errc::timeout;
 constexpr std::size_t kNodeCopiesAnswerBytes = 4096;
 constexpr http::CallLimits kNodeCopiesTellLimits{.connect = 1s, .total = 4s};
@@ -85,12 +86,12 @@ Task<Status> node_copies_send_blocks(http::ClientStream& stream, const VersionIn
   co_return Status();
 }
 
-/// Ok: the home has this version, or a newer one, durably.
+/// Ok: the replica has this version, or a newer one, durably.
 Task<Status> give_to(TargetNode& node, const VersionInFlight& outbound, std::string id) {
   const auto state = node.view.state();
-  const cluster::Node* home = state->map.find(id);
-  if (home == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
-  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  const cluster::Node* replica = state->map.find(id);
+  if (replica == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  CO_TRY(http::Url address, http::parse_url(replica->internal_url));
   const std::string prelude = copy_prelude(outbound.attribute);
   const std::uint64_t size = outbound.attribute.record.file_bytes();
   auto request = signed_call(node, http::Method::put,
@@ -120,17 +121,17 @@ Task<Status> give_to(TargetNode& node, const VersionInFlight& outbound, std::str
                  api::error_message_of(text));
 }
 
-/// True if no former home may still answer readers by an older map: all live targets have put the
-/// present one in force, or the former homes are homes still.
-bool former_homes_know(const cluster::OwnershipState& state, const std::string& uname,
-                       const cluster::ReplicaCount& count) {
-  const auto homes = homes_of(*state.map, uname, count);
+/// True if no former replica may still answer readers by an older map: all live targets have put
+/// the present one in force, or the former replicas are replicas still.
+bool former_replicas_know(const cluster::OwnershipState& state, const std::string& uname,
+                          const cluster::ReplicaCount& count) {
+  const auto replicas = replicas_of(*state.map, uname, count);
   const auto digest = cluster::placement_digest(uname);
   return std::all_of(state.map->past.begin(), state.map->past.end(), [&](const auto& set) {
     if (state.settled > set.last) return true;
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
-      if (set.nodes.is_home(set.nodes.id(i), digest, count.at(set.last)) &&
-          std::find(homes.begin(), homes.end(), set.nodes.id(i)) == homes.end())
+      if (set.nodes.is_replica(set.nodes.id(i), digest, count.at(set.last)) &&
+          std::find(replicas.begin(), replicas.end(), set.nodes.id(i)) == replicas.end())
         return false;
     return true;
   });
@@ -146,7 +147,7 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
 
 /// Waits until the newest map no longer places the name there, or the drive hangs that has it in
 /// hand.
-Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
+Task<Status> while_replica(TargetNode& node, ObjectName name, std::string id) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
   while (true) {
@@ -156,20 +157,20 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
       look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
     }
     const auto map = node.owned.state()->map;
-    const auto homes = homes_of(*map, name.uname, replica_count_of(node, name.bucket));
-    if (std::find(homes.begin(), homes.end(), id) == homes.end()) break;
+    const auto replicas = replicas_of(*map, name.uname, replica_count_of(node, name.bucket));
+    if (std::find(replicas.begin(), replicas.end(), id) == replicas.end()) break;
     timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
-  co_return fail(Errc::disconnected, "target t[{}] did not answer and is a home no more", id);
+  co_return fail(Errc::disconnected, "target t[{}] did not answer and is no longer a replica", id);
 }
 
-/// give_to(), which is given up when that is no home any more: a process that stands still holds up
-/// no caller for longer than its lease.
-Task<Status> give_while_home(TargetNode& node, const VersionInFlight& outbound, ObjectName name,
-                             std::string id) {
+/// give_to(), which is given up when that is no replica any more: a process that stands still holds
+/// up no caller for longer than its lease.
+Task<Status> give_while_replica(TargetNode& node, const VersionInFlight& outbound, ObjectName name,
+                                std::string id) {
   auto first =
-      co_await first_of(give_to(node, outbound, id), while_home(node, std::move(name), id));
+      co_await first_of(give_to(node, outbound, id), while_replica(node, std::move(name), id));
   co_return first.index() == 0 ? std::get<0>(std::move(first)) : std::get<1>(std::move(first));
 }
 
@@ -212,7 +213,7 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
   if (other == nullptr || !state->live.contains(writer)) co_return WritersWord::gave_up;
   if (writer == node.id)
     co_return node.owned.is_quiescent(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
-  const auto said = co_await ask_home(node, state, name, writer, Look::as_it_is, generation);
+  const auto said = co_await ask_replica(node, state, name, writer, Look::as_it_is, generation);
   if (!said) co_return WritersWord::unknown;
   const auto& record = said->record;
   if (!record || record->generation < generation) co_return WritersWord::gave_up;
@@ -221,17 +222,17 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
   co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
 }
 
-/// Before one of several homes has stored what another has no room for.
+/// Before one of several replicas has stored what another has no room for.
 Task<Status> find_room(TargetNode& node, const ObjectName& name, const VersionInFlight& outbound,
-                       std::vector<std::string> homes) {
+                       std::vector<std::string> replicas) {
   const io::ObjectRecord& record = outbound.attribute.record;
-  if (outbound.has_room || homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object)
+  if (outbound.has_room || replicas.size() < 2 || record.kind != io::ObjectRecord::Kind::object)
     co_return Status();
   co_return co_await check_room(node, name, record.generation, record.file_bytes(),
-                                std::move(homes));
+                                std::move(replicas));
 }
 
-/// Gives what we hold to all present homes that lack it.
+/// Gives what we hold to all present replicas that lack it.
 Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   const auto state = node.view.state();
   const auto map = state->ownership->map;
@@ -249,10 +250,10 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   }
   mark_pending(attribute.record, node.id);
   const VersionInFlight outbound{std::move(attribute), nullptr, nullptr, object.get()};
-  const auto others = without(homes_of(*map, name.uname, bucket->replica_count()), {node.id});
+  const auto others = without(replicas_of(*map, name.uname, bucket->replica_count()), {node.id});
   CO_TRY_OK(co_await find_room(node, name, outbound, others));
   for (const std::string& id : others) {
-    const Status given = co_await give_while_home(node, outbound, name, id);
+    const Status given = co_await give_while_replica(node, outbound, name, id);
     if (!given && given.error().code == kDriveLags)
       co_return fail(Errc::unavailable, "{}", given.error().message);
     CO_TRY_OK(given);
@@ -270,19 +271,19 @@ cluster::ReplicaCount replica_count_of(const TargetNode& node, BucketId bucket) 
   return record == nullptr ? 1 : record->replica_count();
 }
 
-std::vector<std::string> homes_of(const cluster::Ownership& map, const std::string& uname,
-                                  const cluster::ReplicaCount& count) {
+std::vector<std::string> replicas_of(const cluster::Ownership& map, const std::string& uname,
+                                     const cluster::ReplicaCount& count) {
   std::vector<std::string> out;
   const auto digest = cluster::placement_digest(uname);
-  for (const auto& home : map.current.homes(digest, count.at(map.version)))
-    if (home.drive == 0) out.push_back(map.current.id(home.node));
+  for (const auto& replica : map.current.replicas(digest, count.at(map.version)))
+    if (replica.drive == 0) out.push_back(map.current.id(replica.node));
   return out;
 }
 
-bool is_home(const TargetNode& node, const cluster::ClusterState& state, const std::string& uname,
-             const cluster::ReplicaCount& count) {
+bool is_replica(const TargetNode& node, const cluster::ClusterState& state,
+                const std::string& uname, const cluster::ReplicaCount& count) {
   const cluster::Ownership& map = *state.ownership->map;
-  return map.current.is_home(node.id, cluster::placement_digest(uname), count.at(map.version));
+  return map.current.is_replica(node.id, cluster::placement_digest(uname), count.at(map.version));
 }
 
 std::function<bool(std::string_view)> names_to_show(
@@ -322,10 +323,10 @@ Task<Status> give_pending(TargetNode& node, VersionInFlight outbound, std::strin
   co_return co_await give_to(node, outbound, std::move(id));
 }
 
-Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record) {
+Task<Status> replicas_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record) {
   const auto state = node.owned.state();
   auto others =
-      without(homes_of(*state->map, name.uname, replica_count_of(node, name.bucket)), {node.id});
+      without(replicas_of(*state->map, name.uname, replica_count_of(node, name.bucket)), {node.id});
   co_return co_await check_room(node, name, record.generation, record.file_bytes(),
                                 std::move(others));
 }
@@ -337,9 +338,9 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
   VersionInFlight pending = outbound;
   mark_pending(pending.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  const auto patience = std::chrono::steady_clock::now() + kHomesMax;
+  const auto patience = std::chrono::steady_clock::now() + kReplicasMax;
   std::set<std::string> have{node.id};
-  Error last{Errc::unavailable, "former homes of the name have not heard of the newest map yet"};
+  Error last{Errc::unavailable, "former replicas of the name have not heard of the newest map yet"};
   while (true) {
     const auto state = one_tenure ? write.tenure() : node.owned.state();
     if (state == nullptr)
@@ -347,24 +348,25 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
                      "{} has had another owner meanwhile: the outcome is unknown", name.object);
     const cluster::ReplicaCount count = replica_count_of(node, name.bucket);
     const std::size_t wanted = count.at(state->map->version);
-    const auto homes = homes_of(*state->map, name.uname, count);
-    if (homes.empty() || homes.front() != node.id)
+    const auto replicas = replicas_of(*state->map, name.uname, count);
+    if (replicas.empty() || replicas.front() != node.id)
       co_return fail(Errc::unavailable, "{} has just got another owner: the outcome is unknown",
                      name.object);
     const std::size_t required =
         durability == cluster::Durability::strict ? wanted : copies_required(wanted);
-    // A home may have copies on several of its drives.
-    const std::size_t copies = homes.size() * std::max<std::size_t>(1, name.copies);
+    // A replica may have copies on several of its drives.
+    const std::size_t copies = replicas.size() * std::max<std::size_t>(1, name.copies);
     if (copies < required)
       co_return fail(Errc::unavailable,
                      "object {} is to have {} copies, a write needs {} of them and there are "
                      "targets for {}",
                      name.object, wanted, required, copies);
     std::vector<Task<Status>> gifts;
-    const auto lacking = without(homes, have);
+    const auto lacking = without(replicas, have);
     if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, pending, lacking));
     gifts.reserve(lacking.size());
-    for (const std::string& id : lacking) gifts.push_back(give_while_home(node, pending, name, id));
+    for (const std::string& id : lacking)
+      gifts.push_back(give_while_replica(node, pending, name, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -383,11 +385,11 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
       co_return fail(Errc::unavailable, "{}", last.message);
     const auto now = node.owned.state();
     if (all && now->map->version == state->map->version &&
-        former_homes_know(*now, name.uname, count))
+        former_replicas_know(*now, name.uname, count))
       co_return copies >= wanted;
     if (std::chrono::steady_clock::now() >= patience)
-      co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
-                     last.message);
+      co_return fail(Errc::unavailable, "not all replicas of {} have the new version: {}",
+                     name.object, last.message);
     timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -398,9 +400,9 @@ namespace {
 Task<Status> node_copies_tell(TargetNode& node, const ObjectName& name, Generation generation,
                               std::string id) {
   const auto state = node.view.state();
-  const cluster::Node* home = state->map.find(id);
-  if (home == nullptr) co_return Status();
-  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  const cluster::Node* replica = state->map.find(id);
+  if (replica == nullptr) co_return Status();
+  CO_TRY(http::Url address, http::parse_url(replica->internal_url));
   api::Query query;
   query.set("bucket", std::to_string(raw(name.bucket)));
   query.set("object", name.object);
@@ -410,7 +412,7 @@ Task<Status> node_copies_tell(TargetNode& node, const ObjectName& name, Generati
   const auto answer =
       co_await node.client.call(std::move(address), std::move(request), kNodeCopiesTellLimits);
   if (!answer || answer->status != 200)
-    node_copies_log().info("home not told target={} object={} err={}", id, name.object,
+    node_copies_log().info("replica not told target={} object={} err={}", id, name.object,
                            answer ? answer->body : answer.error().message);
   co_return Status();
 }
@@ -425,7 +427,7 @@ Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation genera
   const auto map = node.owned.state()->map;
   std::vector<Task<Status>> calls;
   for (const std::string& id :
-       without(homes_of(*map, name.uname, replica_count_of(node, name.bucket)), {node.id}))
+       without(replicas_of(*map, name.uname, replica_count_of(node, name.bucket)), {node.id}))
     calls.push_back(node_copies_tell(node, name, generation, id));
   co_await gather(std::move(calls));
 }
@@ -458,7 +460,8 @@ Error changed_too_often(const ObjectName& name) {
 
 /// Result of one look at a name on several nodes.
 struct Round {
-  /// Records that were here, newest first, and all homes had; nothing when that is not known yet.
+  /// Records that were here, newest first, and all replicas had; nothing when that is not known
+  /// yet.
   std::optional<std::vector<Located>> settled;
   bool looked_only = false;  ///< nothing had to be done: so it is what is here now
 };
@@ -472,7 +475,7 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
   const WritersWord word = co_await ask_writer(node, name, writer, generation);
   if (word == WritersWord::unknown)
     co_return fail(Errc::unavailable,
-                   "target t[{}] does not say whether all homes of {} have its newest version",
+                   "target t[{}] does not say whether all replicas of {} have its newest version",
                    writer, name.object);
   if (word != WritersWord::all_have_it && forward_by_owner(node, name.bucket)) {
     CO_TRY_OK(word == WritersWord::has_newer ? co_await fetch_newer(node, name, writer)
@@ -481,7 +484,8 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
   }
   if (word == WritersWord::gave_up) {
     CO_TRY_OK(co_await give_ours(node, name, found.front()));
-    node_copies_log().info("version given to all homes object={} writer={}", name.object, writer);
+    node_copies_log().info("version given to all replicas object={} writer={}", name.object,
+                           writer);
   }
   CO_TRY_OK(co_await clear_mark(node, name, generation));
   if (word == WritersWord::gave_up) co_await confirm_replicas(node, name, generation);
@@ -519,7 +523,7 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
 
 namespace {
 
-/// True if all homes have what is here: what was opened, or else what is here instead.
+/// True if all replicas have what is here: what was opened, or else what is here instead.
 Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
   // NOLINTNEXTLINE(bugprone-standalone-empty): co_return uses it
   if (object != nullptr) co_return pending_by(object->record()).empty();

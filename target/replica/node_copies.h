@@ -11,51 +11,51 @@
 
 namespace tarn::target {
 
-// Copies of one object on several nodes (docs/decisions/014). Each home has the object once, on the
-// drive where it would lie if it were the only copy.
+// Copies of one object on several nodes (docs/decisions/014). Each replica has the object once, on
+// the drive where it would lie if it were the only copy.
 
 /// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most. It is
 /// to be asked for after the map that it is used with, so that it is as new.
 [[nodiscard]] cluster::ReplicaCount replica_count_of(const TargetNode& node, BucketId bucket);
-/// True if this node is a home of the name by `state`.
-[[nodiscard]] bool is_home(const TargetNode& node, const cluster::ClusterState& state,
-                           const std::string& uname, const cluster::ReplicaCount& count);
-/// Ids of the homes of a name, the owner's first. Fewer than its replica count when there are not
-/// so many targets.
-[[nodiscard]] std::vector<std::string> homes_of(const cluster::Ownership& map,
-                                                const std::string& uname,
-                                                const cluster::ReplicaCount& count);
+/// True if this node is a replica of the name by `state`.
+[[nodiscard]] bool is_replica(const TargetNode& node, const cluster::ClusterState& state,
+                              const std::string& uname, const cluster::ReplicaCount& count);
+/// Ids of the replicas of a name, the owner's first. Fewer than its replica count when there are
+/// not so many targets.
+[[nodiscard]] std::vector<std::string> replicas_of(const cluster::Ownership& map,
+                                                   const std::string& uname,
+                                                   const cluster::ReplicaCount& count);
 
 /// Which names of a bucket this node shows and counts, so that each appears once: those that it
 /// owns. Empty: all that it has, since no other target has them.
 [[nodiscard]] std::function<bool(std::string_view)> names_to_show(
     const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket);
 
-/// Returns the writer of a record that not all homes may have yet; empty: all have it. Kept among
-/// the custom metadata of the record, under a key that no client can send.
+/// Returns the writer of a record that not all replicas may have yet; empty: all have it. Kept
+/// among the custom metadata of the record, under a key that no client can send.
 [[nodiscard]] std::string_view pending_by(const io::ObjectRecord& record);
 void mark_pending(io::ObjectRecord& record, std::string_view writer);
 void mark_settled(io::ObjectRecord& record);
 
-/// A version on its way to the other homes: of a file that is not published yet, of an object, or,
-/// when both are null, of a tombstone.
+/// A version on its way to the other replicas: of a file that is not published yet, of an object,
+/// or, when both are null, of a tombstone.
 struct VersionInFlight {
   io::ObjectAttribute attribute;
   WorkFile* file = nullptr;
   const std::vector<std::uint32_t>* checksums = nullptr;  ///< of the file
   OpenObject* object = nullptr;
-  bool has_room = false;  ///< homes_have_room() was asked
+  bool has_room = false;  ///< replicas_have_room() was asked
 };
-/// Asks the other homes of the name if they have room for `record`, and keep up: errors as
+/// Asks the other replicas of the name if they have room for `record`, and keep up: errors as
 /// check_room(). Before slices are sealed, which no record may come to name.
-Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record);
-/// Sends the version to all homes of the name but this node, which owns it; returns when each has
-/// it durably. When the map changes meanwhile, the homes are those of the newest one. True if there
-/// are as many as the bucket wants. Under the name's lock, before this node commits its own.
-/// `write`: under which that is done. unavailable, with an unknown outcome, when a home does not
-/// answer for some time, or the name gets another owner. Where rule F holds, also when it has had
-/// one since the write began. unavailable, too, when there are too few homes; strict durability
-/// wants all.
+Task<Status> replicas_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record);
+/// Sends the version to all replicas of the name but this node, which owns it; returns when each
+/// has it durably. When the map changes meanwhile, the replicas are those of the newest one. True
+/// if there are as many as the bucket wants. Under the name's lock, before this node commits its
+/// own. `write`: under which that is done. unavailable, with an unknown outcome, when a replica
+/// does not answer for some time, or the name gets another owner. Where rule F holds, also when it
+/// has had one since the write began. unavailable, too, when there are too few replicas; strict
+/// durability wants all.
 Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
                              const OwnedNames::Write& write, cluster::Durability durability,
                              const VersionInFlight& outbound);
@@ -64,30 +64,31 @@ Task<Status> give_pending(TargetNode& node, VersionInFlight outbound, std::strin
 /// True if a pending record of the bucket goes forward by the name's owner alone, under a new
 /// generation (docs/decisions/019, rule F).
 [[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
-/// Tells the other homes, if there are any, that all have it. Best effort: a home that does not
-/// hear it asks.
+/// Tells the other replicas, if there are any, that all have it. Best effort: a replica that does
+/// not hear it asks.
 Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation generation);
 
 /// unavailable while this node may have lost what it held, and the map does not say so yet: then it
 /// cannot tell for a name on which others have copies.
 Status is_authoritative_for_copies(const TargetNode& node);
 
-/// Returns when what this node holds of the name is what all homes have: a record of which that is
-/// not known is asked for at its writer, or given to all homes. unavailable when that cannot be, or
-/// when it is changed again and again.
+/// Returns when what this node holds of the name is what all replicas have: a record of which that
+/// is not known is asked for at its writer, or given to all replicas. unavailable when that cannot
+/// be, or when it is changed again and again.
 Task<Status> resolve_copies(TargetNode& node, ObjectName name);
 /// Records of the name, the newest first, that this node held at some moment of the call, of which
-/// all homes had the newest: for lists, which need no bytes, so that a name that is written again
-/// and again holds up none. Waits up to 2 s while its writer or the map changes; then unavailable.
+/// all replicas had the newest: for lists, which need no bytes, so that a name that is written
+/// again and again holds up none. Waits up to 2 s while its writer or the map changes; then
+/// unavailable.
 Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name);
 
-/// All homes have the version of this generation: takes the mark from our record, if it is that.
+/// All replicas have the version of this generation: takes the mark from our record, if it is that.
 Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation generation);
 
 /// Opens what this node holds of the name; null when that is nothing, or a tombstone. A version
-/// that comes meanwhile, also a tombstone, is not believed before all homes have it. unavailable as
-/// resolve_copies(), while a drive is away of which others know more, and when it is changed again
-/// and again; else as ObjectStore::open_object().
+/// that comes meanwhile, also a tombstone, is not believed before all replicas have it. unavailable
+/// as resolve_copies(), while a drive is away of which others know more, and when it is changed
+/// again and again; else as ObjectStore::open_object().
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);
 
 Task<Status> hear_settled(TargetNode& node, http::Request& request);  // internal

@@ -18,7 +18,7 @@ struct TombstoneRules {
   std::function<bool()> all_drives_in_service;
 };
 
-/// Forgets, slowly, the tombstones that are no longer needed: older than `keep`, at the home of
+/// Forgets, slowly, the tombstones that are no longer needed: older than `keep`, at the replica of
 /// their names, while all drives are in service. The map is settled, and by it no other target may
 /// hold the name (docs/decisions/011, rule 9). Looks through the indexes eight times within `keep`;
 /// takes a tenth of a drive's time at most. Runs until it is cancelled.

@@ -53,11 +53,11 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
   return take_place(node, out);
 }
 
-/// A home of a name with copies on nodes answers readers as its owner does (docs/decisions/014).
-void read_at_home(const TargetNode& node, ObjectRequest& out) {
+/// A replica of a name with copies on nodes answers readers as its owner does (docs/decisions/014).
+void read_at_replica(const TargetNode& node, ObjectRequest& out) {
   if (out.elsewhere == nullptr) return;
   const cluster::ReplicaCount count = out.bucket.replica_count();
-  if (count.many() && is_home(node, *out.state, out.name.uname, count)) out.elsewhere = nullptr;
+  if (count.many() && is_replica(node, *out.state, out.name.uname, count)) out.elsewhere = nullptr;
 }
 
 /// Does what admit_now() could not do without asking the meta store.
@@ -97,14 +97,14 @@ Status check_freshness(const TargetNode& node, const http::Request& request, Obj
 Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out) {
   TRY(const bool admitted, admit_now(node, request, out));
   if (!admitted) return false;
-  read_at_home(node, out);
+  read_at_replica(node, out);
   TRY_OK(check_freshness(node, request, out));
   return true;
 }
 
 Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out) {
   CO_TRY_OK(co_await admission_catch_up(node, out));
-  read_at_home(node, out);
+  read_at_replica(node, out);
   co_return check_freshness(node, request, out);
 }
 

@@ -54,7 +54,7 @@ class CopiesOnOtherDrives final : public OtherCopies {
 
 /// An object that is replaced while it is read is begun anew so often.
 constexpr int kGetAttemptsMax = 4;
-/// So long a reader waits for a drive before another home of the object is tried
+/// So long a reader waits for a drive before another replica of the object is tried
 /// (docs/reliability.md C11).
 constexpr std::chrono::seconds kGetPatience{1};
 
@@ -97,17 +97,17 @@ Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, Objec
   co_return co_await open_settled(node, name);
 }
 
-/// True if another home should send the object, since its drive here is slow: the bytes of a coded
-/// one whose record is open come from slices, and copies on drives have others here.
+/// True if another replica should send the object, since its drive here is slow: the bytes of a
+/// coded one whose record is open come from slices, and copies on drives have others here.
 bool is_slow_here(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   if (wanted.name.copies > 0) return false;
   if (object != nullptr) return !object->record().coding && object->drive().is_slow();
-  const Drive* home = node.store.home_of(wanted.name);
-  return home != nullptr && home->is_slow();
+  const Drive* drive = node.store.drive_for(wanted.name);
+  return drive != nullptr && drive->is_slow();
 }
 
-/// A version is not shown before all homes are known to have it (docs/decisions/014). timeout where
-/// the drive makes a reader wait whom `other`, if there is one, can serve.
+/// A version is not shown before all replicas are known to have it (docs/decisions/014). timeout
+/// where the drive makes a reader wait whom `other`, if there is one, can serve.
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const ObjectRequest& wanted,
                                                       const cluster::Node* other) {
   auto opening = open_by_itself(node, wanted.name);
@@ -117,7 +117,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const Ob
   co_return object;
 }
 
-/// True if we have ourselves all that earlier homes of the name may have had.
+/// True if we have ourselves all that earlier replicas of the name may have had.
 bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
   const auto digest = cluster::placement_digest(wanted.name.uname);
@@ -152,7 +152,7 @@ bool is_owner(const TargetNode& node, const ObjectRequest& wanted) {
 /// `overtaken`: the object has come meanwhile.
 Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                       bool& overtaken) {
-  // Without a lease the name may have another owner, and nothing is stored. At another home the
+  // Without a lease the name may have another owner, and nothing is stored. At another replica the
   // owner does not answer.
   if (wanted.stale_seconds > 0 || !is_owner(node, wanted))
     co_return co_await node.cold->pass_through(request, wanted);
@@ -178,13 +178,13 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   auto object = node.store.find_open(wanted.name);
   if (object && !pending_by(object->record()).empty()) object = nullptr;
   if (is_slow_here(node, wanted, object.get()))
-    if (const auto* other = next_home(node, request, wanted); other != nullptr)
+    if (const auto* other = next_replica(node, request, wanted); other != nullptr)
       co_return co_await send_to_faster(node, request, wanted, *other);
   if (!object) {
-    const auto* other = next_home(node, request, wanted);
+    const auto* other = next_replica(node, request, wanted);
     auto opened = co_await open_wanted(node, wanted, other);
     if (!opened) {
-      report_bad(node, wanted, node.store.home_of(wanted.name), opened.error());
+      report_bad(node, wanted, node.store.drive_for(wanted.name), opened.error());
       if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
       if (can_pass_through(wanted, opened.error()))
         co_return co_await node.cold->pass_through(request, wanted);
@@ -198,7 +198,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
              !had_it_always(node, wanted, object.get())) {
     const auto holder = co_await look_around(node, wanted, object);
     const cluster::Node* const other =
-        holder ? *holder : next_home(node, request, wanted);  // which may know it all by itself
+        holder ? *holder : next_replica(node, request, wanted);  // which may know it all by itself
     if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
     if (!holder && can_pass_through(wanted, holder.error()))
       co_return co_await node.cold->pass_through(request, wanted);
@@ -219,7 +219,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   // Of a coded one the drive has an empty file, which is not to blame.
   if (!sent && !object->record().coding) report_bad(node, wanted, &object->drive(), sent.error());
   if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
-    if (const auto* other = next_home(node, request, wanted); other != nullptr)
+    if (const auto* other = next_replica(node, request, wanted); other != nullptr)
       co_return co_await redirect_to_holder(node, request, wanted, *other);
   if (!sent && !request.exchange.response_started() && can_pass_through(wanted, sent.error()))
     co_return co_await node.cold->pass_through(request, wanted);

@@ -5,7 +5,7 @@
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded/coded_read.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/drive/slice_ids.h"
 #include "target/node/bodies.h"
 #include "target/node/in_time.h"
@@ -99,7 +99,7 @@ class Restoring {
     const bool wanted =
         coding.layout == io::Coding::Layout::whole && coding.full_copy != node.id &&
         range.offset == 0 && range.length == record.size &&
-        is_home_of_full_copy(standing, cluster::placement_digest(name.uname), node.id);
+        is_holder_of_full_copy(standing, cluster::placement_digest(name.uname), node.id);
     if (!wanted) co_return out;
     if (auto turn = restores().begin(coding.set); turn.got()) {
       out.turn_.emplace(std::move(turn));

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kListLimitMax = 10'000;
 constexpr int kListAttemptsMax = 20;
 
-/// Names that a page met whose newest version not all homes have. Thread-safe.
+/// Names that a page met whose newest version not all replicas have. Thread-safe.
 class PendingNames {
  public:
   void add(std::string_view name) {
@@ -38,7 +38,7 @@ class PendingNames {
   std::set<std::string> names_ TARN_GUARDED_BY(mutex_);
 };
 
-/// A page that shows only versions that all homes of the name have: instead of any other, the
+/// A page that shows only versions that all replicas of the name have: instead of any other, the
 /// version that they had a moment ago. The page is made anew until it meets no other such name.
 Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
                                            ListPlan plan, std::string after, std::size_t limit) {

@@ -108,7 +108,7 @@ Task<Status> wait_for_lease(TargetNode& node) {
   co_return Status();
 }
 
-/// In place of what not all homes may have, what they had a moment ago.
+/// In place of what not all replicas may have, what they had a moment ago.
 Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket,
                         const UncountedCopies& bad, Records& records) {
   for (auto at = records.begin(); at != records.end();) {

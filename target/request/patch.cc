@@ -17,7 +17,7 @@
 namespace tarn::target {
 namespace {
 
-/// All homes get the object once more, with its new metadata: there a change of what lies on a
+/// All replicas get the object once more, with its new metadata: there a change of what lies on a
 /// drive cannot wait for the others. The caller holds the name's lock.
 Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wanted,
                                     api::CustomMetadata custom) {

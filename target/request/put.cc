@@ -34,7 +34,7 @@ struct Stored {
   bool degraded = false;  ///< fewer copies than wanted
 };
 
-/// The body goes to the homes of its slices as it comes (coded_write.h).
+/// The body goes to the holders of its slices as it comes (coded_write.h).
 Task<Result<Stored>> put_store_coded(TargetNode& node, http::Request& request,
                                      const ObjectRequest& wanted, BodyChecksums announced,
                                      api::CustomMetadata custom) {

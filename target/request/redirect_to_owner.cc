@@ -64,17 +64,17 @@ Task<Status> send_to_faster(TargetNode& node, http::Request& request, const Obje
   co_return co_await send_to(node, request, wanted, other, true);
 }
 
-const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
-                               const ObjectRequest& wanted) {
-  const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
-                              replica_count_of(node, wanted.name.bucket));
-  const auto here = std::find(homes.begin(), homes.end(), node.id);
-  if (here == homes.end() || homes.size() < 2) return nullptr;
+const cluster::Node* next_replica(const TargetNode& node, const http::Request& request,
+                                  const ObjectRequest& wanted) {
+  const auto replicas = replicas_of(*wanted.state->ownership->map, wanted.name.uname,
+                                    replica_count_of(node, wanted.name.bucket));
+  const auto here = std::find(replicas.begin(), replicas.end(), node.id);
+  if (here == replicas.end() || replicas.size() < 2) return nullptr;
   const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
   const bool may_come_back = request.query().get(kLeftSlow) == "1";
-  if (hops + 1 >= homes.size() + (may_come_back ? 1 : 0)) return nullptr;
-  std::vector<std::string> others(here + 1, homes.end());
-  others.insert(others.end(), homes.begin(), here);
+  if (hops + 1 >= replicas.size() + (may_come_back ? 1 : 0)) return nullptr;
+  std::vector<std::string> others(here + 1, replicas.end());
+  others.insert(others.end(), replicas.begin(), here);
   const auto is_live = [&](const std::string& id) {
     return wanted.state->live.contains(id) && wanted.state->map.find(id) != nullptr;
   };

@@ -16,11 +16,12 @@ Task<Status> redirect_to_holder(TargetNode& node, http::Request& request,
 /// replica can serve it.
 Task<Status> send_to_faster(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                             const cluster::Node& other);
-/// Another home of the name (docs/decisions/014), for a reader whom this one cannot serve; null:
+/// Another replica of the name (docs/decisions/014), for a reader whom this one cannot serve; null:
 /// there is none, or it has been at all of them. The first one counts once more if it was left
 /// because it is slow.
-[[nodiscard]] const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
-                                             const ObjectRequest& wanted);
+[[nodiscard]] const cluster::Node* next_replica(const TargetNode& node,
+                                                const http::Request& request,
+                                                const ObjectRequest& wanted);
 
 /// In the query of such a URL: how often the client was sent on, that the owner did it, and that
 /// the first replica is slow.

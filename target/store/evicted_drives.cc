@@ -14,7 +14,7 @@ bool ObjectStore::DriveSet::is_evicted(std::size_t place, const ObjectName& name
   return of_drive != evicted.end() && of_drive->second.contains(name.bucket);
 }
 
-std::optional<std::size_t> ObjectStore::DriveSet::home_place(
+std::optional<std::size_t> ObjectStore::DriveSet::place_for(
     const ObjectName& name, const std::vector<std::size_t>& by_rank) const {
   for (const std::size_t place : by_rank)
     if (!is_evicted(place, name)) return place;
@@ -41,9 +41,9 @@ EvictedBuckets ObjectStore::evicted_from(const std::string& path) const {
   return its == set->evicted.end() ? EvictedBuckets() : its->second;
 }
 
-Drive* ObjectStore::home_of(const ObjectName& name) const {
+Drive* ObjectStore::drive_for(const ObjectName& name) const {
   const auto set = set_.get();
-  const auto place = set->home_place(name, set->order(name));
+  const auto place = set->place_for(name, set->order(name));
   return place && *place < set->drives.size() ? set->drives[*place].get() : nullptr;
 }
 

@@ -97,10 +97,10 @@ bool Mirror::stale_single(const Drive& drive) const {
   return ledger_.stale_single.contains(drive.id());
 }
 
-bool Mirror::may_be_misplaced(const Drive& home) const {
+bool Mirror::may_be_misplaced(const Drive& place) const {
   const MutexLock lock(mutex_);
-  return ledger_.stale.contains(home.id()) ||
-         (ledger_.misplaced.contains(home.id()) && SAFETY("safety.misplaced_noted"));
+  return ledger_.stale.contains(place.id()) ||
+         (ledger_.misplaced.contains(place.id()) && SAFETY("safety.misplaced_noted"));
 }
 
 bool Mirror::are_misplaced(const std::string& path) const {

@@ -95,9 +95,9 @@ class Mirror {
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// True if other drives may have newer versions of names without copies than `drive`.
   [[nodiscard]] bool stale_single(const Drive& drive) const;
-  /// True if the newest version of a name that lives on `home`, and has no copies on drives, may
-  /// lie on another drive alone: `home` is stale, or some of its names are misplaced.
-  [[nodiscard]] bool may_be_misplaced(const Drive& home) const;
+  /// True if the newest version of a name that lives on `place`, and has no copies on drives, may
+  /// lie on another drive alone: `place` is stale, or some of its names are misplaced.
+  [[nodiscard]] bool may_be_misplaced(const Drive& place) const;
   /// True if that is noted of names which live on the drive at `path`, which is missing.
   [[nodiscard]] bool are_misplaced(const std::string& path) const;
   /// Notes durably that names which live on the drive at `path` are misplaced. Called before such a

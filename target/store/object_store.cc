@@ -108,17 +108,17 @@ std::shared_ptr<Drive> ObjectStore::drive_at(const std::string& path) const {
   return nullptr;
 }
 
-Drive* ObjectStore::home_of(std::string_view uname) const {
+Drive* ObjectStore::drive_for(std::string_view uname) const {
   const auto set = set_.get();
   const auto first = cluster::placement_first(set->candidates, cluster::placement_digest(uname));
   return first < set->drives.size() ? set->drives[first].get() : nullptr;
 }
 
-/// Homes move: what the others hold may belong to the new one from here on, and what it brings may
+/// Places move: what the others hold may belong to the new one from here on, and what it brings may
 /// be older than what they have.
 void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   const auto before = set_.get();
-  // Names that belong there would have two homes.
+  // Names that belong there would have two places.
   TARN_CHECK(drive_at(drive->path()) == nullptr);
   auto drives = before->drives;
   auto missing = before->missing;
@@ -143,7 +143,7 @@ void ObjectStore::take_from_set(const Drive& drive, std::map<std::string, std::s
 }
 
 void ObjectStore::detach(const Drive& drive) {
-  // No home moves when one goes that was none.
+  // No place moves when one goes that was none.
   if (!drive.draining())
     for (const auto& each : drives())
       if (each.get() != &drive) each->expect_misplaced();
@@ -156,7 +156,7 @@ void ObjectStore::lose(const Drive& drive, std::string why) {
   take_from_set(drive, std::move(missing));
 }
 
-/// Homes move to other drives, or back to this one.
+/// Places move to other drives, or back to this one.
 void ObjectStore::set_draining(Drive& drive, bool draining) {
   drive.set_draining(draining);
   expect_misplaced();
@@ -193,9 +193,9 @@ std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) co
   return cluster::placement_order(candidates, cluster::placement_digest(name.uname));
 }
 
-Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
-                                           const std::vector<std::size_t>& by_rank) const {
-  const auto place = home_place(name, by_rank);
+Result<Drive*> ObjectStore::DriveSet::drive_for(const ObjectName& name,
+                                                const std::vector<std::size_t>& by_rank) const {
+  const auto place = place_for(name, by_rank);
   if (!place)
     return fail(Errc::unavailable, "object {}: all drives of this target are away", name.object);
   if (*place >= drives.size())
@@ -213,11 +213,11 @@ bool ObjectStore::DriveSet::may_hold_misplaced() const {
 Status ObjectStore::reachable(const ObjectName& name) const {
   if (name.copies > 0) return mirror_.writable(name);
   const auto set = set_.get();
-  TRY_OK(set->home(name, set->order(name)));
+  TRY_OK(set->drive_for(name, set->order(name)));
   return {};
 }
 
-/// True if the newest version of a name may lie on a later drive than its home, which is there.
+/// True if the newest version of a name may lie on a later drive than its place, which is there.
 bool ObjectStore::may_be_misplaced(const DriveSet& set,
                                    const std::vector<std::size_t>& by_rank) const {
   for (const std::size_t place : by_rank) {
@@ -231,8 +231,8 @@ Status ObjectStore::check_not_away(const DriveSet& set, const ObjectName& name) 
   if (set.missing.empty()) return {};
   if (name.is_refetchable) {
     const auto by_rank = set.order(name);
-    const auto home = set.home(name, by_rank);
-    if (home && (set.all_evicted(name) || !may_be_misplaced(set, by_rank))) return {};
+    const auto drive = set.drive_for(name, by_rank);
+    if (drive && (set.all_evicted(name) || !may_be_misplaced(set, by_rank))) return {};
   }
   return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
               set.missing.begin()->first);
@@ -248,7 +248,7 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   if (name.copies > 0) co_return co_await mirror_.find_all(std::move(name));
   const auto set = set_.get();
   const auto by_rank = set->order(name);
-  CO_TRY(Drive* const first, set->home(name, by_rank));
+  CO_TRY(Drive* const first, set->drive_for(name, by_rank));
   std::vector<Located> found;
   const bool one_drive = !set->may_hold_misplaced();
   for (int look = 0; look < 2; ++look) {
@@ -299,7 +299,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
     const OpenObjects::Moment before = open_.now(name.bucket, name.object);
     const auto set = set_.get();
     const auto by_rank = set->order(name);
-    CO_TRY(Drive* const first, set->home(name, by_rank));
+    CO_TRY(Drive* const first, set->drive_for(name, by_rank));
     CO_TRY_OK(first->not_overloaded());
     // Almost always: one drive, one visit to its threads.
     Drive* where = first;
@@ -337,7 +337,7 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
   const auto set = set_.get();
   const auto by_rank = set->order(name);
   if (name.copies == 0) {
-    CO_TRY(Drive* const first, set->home(name, by_rank));
+    CO_TRY(Drive* const first, set->drive_for(name, by_rank));
     CO_TRY_OK(first->not_overloaded());
   }
   Error last{
@@ -410,7 +410,7 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
   if (present.empty()) {
     const auto set = set_.get();
     const auto by_rank = set->order(name);
-    CO_TRY(Drive* const belongs, set->home(name, by_rank));
+    CO_TRY(Drive* const belongs, set->drive_for(name, by_rank));
     if (set->places[by_rank.front()].path != belongs->path()) {
       // It is looked for there also when the drive before this one is back.
       belongs->expect_misplaced();

@@ -25,7 +25,7 @@
 namespace tarn::target {
 
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie. A
-/// name's home is the first drive in HRW order. The order has all drives that the target has ever
+/// name's place is the first drive in HRW order. The order has all drives that the target has ever
 /// had and not given up, there or not. Left out are drives that are being emptied, and those that
 /// the name's bucket was evicted from while they are away. Full drives pass new files on in that
 /// order. Thread-safe.
@@ -52,11 +52,11 @@ class ObjectStore {
   void attach(std::shared_ptr<Drive> drive);
   /// Takes one out of the set, and lets go of what is open of it without a reader.
   void detach(const Drive& drive);
-  /// The same for one that may come back, with attach(): until then it is missing, and homes stay
+  /// The same for one that may come back, with attach(): until then it is missing, and places stay
   /// where they are. One caller at a time, as of attach().
   void lose(const Drive& drive, std::string why);
-  /// From here on a drive of the set is no name's home and takes no new files, or is and does again
-  /// (Drive::draining). One caller at a time, as of attach().
+  /// From here on a drive of the set is no name's place and takes no new files, or is and does
+  /// again (Drive::draining). One caller at a time, as of attach().
   void set_draining(Drive& drive, bool draining);
   /// True if a drive is in the set, or in a former one that a caller still uses. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
@@ -78,13 +78,13 @@ class ObjectStore {
   /// Closes what is open of a drive without a reader.
   void close_idle(const Drive& drive) { open_.forget_drive(drive); }
   [[nodiscard]] NameLocks& locks() { return locks_; }
-  /// True if a name may lie on another drive than its home: then what one drive says of it may be
+  /// True if a name may lie on another drive than its place: then what one drive says of it may be
   /// out of date.
   [[nodiscard]] bool may_hold_misplaced() const;
   /// Marks all drives as may_hold_misplaced().
   void expect_misplaced();
   /// Notes durably that a name, one without copies on drives, is about to lie on another drive than
-  /// its home (Mirror::misplaces). The other drive is marked before.
+  /// its place (Mirror::misplaces). The other drive is marked before.
   Task<Status> note_misplaced(const ObjectName& name);
 
   /// Part of the store for mirrored buckets.
@@ -94,11 +94,11 @@ class ObjectStore {
   [[nodiscard]] SlicesHere& slices() { return slices_; }
 
   /// The drive where a name lives by placement; null when that is away.
-  [[nodiscard]] Drive* home_of(std::string_view uname) const;
+  [[nodiscard]] Drive* drive_for(std::string_view uname) const;
   /// The same, or the next drive where what is away was evicted.
-  [[nodiscard]] Drive* home_of(const ObjectName& name) const;
+  [[nodiscard]] Drive* drive_for(const ObjectName& name) const;
   /// unavailable when a name of which the drives that are there show nothing may lie on one that is
-  /// away. Of a name that can be fetched again, only if its home is away, or it may be misplaced.
+  /// away. Of a name that can be fetched again, only if its place is away, or it may be misplaced.
   [[nodiscard]] Status check_not_away(const ObjectName& name) const;
   /// unavailable when the drive where `name` lives is away or out; of a mirrored name, when too
   /// many are.
@@ -181,10 +181,10 @@ class ObjectStore {
     /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
     /// The first of these places that the name was not evicted from; none when it was from all.
-    [[nodiscard]] std::optional<std::size_t> home_place(
-        const ObjectName& name, const std::vector<std::size_t>& order) const;
-    [[nodiscard]] Result<Drive*> home(const ObjectName& name,
-                                      const std::vector<std::size_t>& order) const;
+    [[nodiscard]] std::optional<std::size_t> place_for(const ObjectName& name,
+                                                       const std::vector<std::size_t>& order) const;
+    [[nodiscard]] Result<Drive*> drive_for(const ObjectName& name,
+                                           const std::vector<std::size_t>& order) const;
     /// True of a drive that is missing, and from which the bucket of the name was evicted.
     [[nodiscard]] bool is_evicted(std::size_t place, const ObjectName& name) const;
     [[nodiscard]] bool all_evicted(const ObjectName& name) const;

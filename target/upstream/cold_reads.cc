@@ -302,8 +302,8 @@ Task<Status> ColdReads::check_folder(const ObjectRequest& wanted, const Error& w
                  why.message);
 }
 
-/// Takes a version out of the cluster, unless it has been replaced meanwhile. Another home of the
-/// name, which serves while the owner does not answer, leaves that to the owner.
+/// Takes a version out of the cluster, unless it has been replaced meanwhile. Another replica of
+/// the name, which serves while the owner does not answer, leaves that to the owner.
 Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
   const auto* owner = cluster::owner_of(wanted.state->map, wanted.name.uname);
   if (owner == nullptr || owner->id != node_.id) co_return Status();

@@ -14,7 +14,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 
 namespace tarn::target {
 namespace {

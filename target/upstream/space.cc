@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 #include "target/drive/space_rules.h"
 #include "target/replica/away_drive.h"
 

@@ -48,7 +48,7 @@ def wait_noted(cluster, seconds=60):
 
 
 def wait_settled(cluster, seconds=20):
-    """Until all homes of every name are known to have the same: what writers left half done, when they died, is done."""
+    """Until all replicas of every name are known to have the same: what writers left half done, when they died, is done."""
 
     def left():
         return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets() if target in cluster.running}

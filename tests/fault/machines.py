@@ -147,9 +147,9 @@ class Site(Stage):
             return not trouble
 
         try:
-            wait_until(quiet, seconds, "all is up, settled and at home", every=0.1)
+            wait_until(quiet, seconds, "all is up, settled and in place", every=0.1)
         except AssertionError:
-            raise AssertionError(f"not within {seconds} s: all is up, settled and at home: {trouble}") from None
+            raise AssertionError(f"not within {seconds} s: all is up, settled and in place: {trouble}") from None
 
     def _trouble(self):
         """What is not as it should be."""

@@ -6,7 +6,7 @@ import time
 
 from copies import ON_NODES, files_of
 from harness.bulk import put_many
-from harness.nodes import give_names_to, stored, wait_until_home
+from harness.nodes import give_names_to, stored, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from load import Crowd
 from machines import TERM, flags_of
@@ -105,7 +105,7 @@ def test_a_machine_that_everything_takes_seconds_to_reach_is_not_out(make_site, 
     cluster.expect_errors(ERRORS)
     cluster.create_bucket("still", ON_NODES)
     put_many(cluster, "still", STILL, b"s" * 3000)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     before, slow = files_of(cluster, set(STILL)), rng.choice(["m2", "m3"])
     crowd = Crowd(site.clients(4, timeout=4), Work(seed, NAMES)).start()
     seconds = rng.uniform(2, 5)

@@ -9,7 +9,7 @@ from copies import ON_NODES
 from disks import seeded
 from harness import attribute
 from harness import client as http
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from history import value_bytes
 
@@ -175,7 +175,7 @@ def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
     cluster = stage.cluster
     cluster.expect_errors(CORRUPT)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {name: value_bytes(0x7A52000000000040 + i, size) for i, (name, size) in
               enumerate({"small": 100, "large": 3 * MIB + 777, "later": 3 * MIB + 4}.items())}
     flips = {"small": 5, "large": rng.randrange(MIB), "later": rng.randrange(MIB, 3 * MIB)}
@@ -214,7 +214,7 @@ def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
         stage.kill(other)
         assert read_strictly(direct) == (200, body), "the copy made anew does for itself"
         stage.start(other)
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     made = sum(len(log.matching("bad copy made anew")) for log in cluster.logs.values())
     assert made == len(flips), "a file was made anew twice"
     print(f"injected: {len(flips)} flips, each found by readers; detected: each file made anew once")

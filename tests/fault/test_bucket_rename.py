@@ -128,7 +128,7 @@ def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cl
 
 
 def move_to_the_other_drive(cluster, node):
-    """As after an overflow: what a target holds lies on the drive that is not its home."""
+    """As after an overflow: what a target holds lies on the drive that is not its place."""
     one, other = (drive / "data" for drive in cluster.drives(node))
     (path,) = [path for path in [*one.rglob("*"), *other.rglob("*")] if path.is_file()]
     source, goal = (one, other) if one in path.parents else (other, one)

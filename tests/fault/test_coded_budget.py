@@ -22,7 +22,7 @@ from disks import seeded
 from doses import FULL, dose
 from harness import attribute, jobs
 from harness.coded import KIB, LIMIT, MIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 from history import value_bytes
@@ -258,7 +258,7 @@ def test_nothing_is_lost_within_the_budget(make_stage, seed, targets, drives, k,
     cluster = stage.cluster
     cluster.expect_errors(COMPLAINTS)
     cluster.create_bucket(BUCKET, props(layout, k, M))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     stored = store(stage, cold_sizes(rng))
     wait_healed(cluster)
     print(f"{targets} targets of {drives} drives, {k}+{M} {layout}, {len(stored)} objects, {sum(op.length for op in stored.values())} bytes", flush=True)

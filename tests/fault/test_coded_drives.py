@@ -13,7 +13,7 @@ from copies import redundancy
 from disks import seeded
 from harness import attribute, jobs
 from harness.coded import KIB, LIMIT, MIB, get, props, slices_of
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from latency import forget_pages, machine_is_busy, measures_time
 
@@ -28,7 +28,7 @@ def make(make_stage, k=2, m=1, layout="striped", **options):
     stage = make_stage(**options)
     stage.cluster.expect_errors(COMPLAINTS)
     stage.cluster.create_bucket("cut", props(layout, k, m))
-    wait_until_home(stage.cluster)
+    wait_until_in_place(stage.cluster)
     return stage
 
 
@@ -93,7 +93,7 @@ def restart(stage, *targets):
     for target in targets:
         stage.start(target, served=False)
     stage.wait_served()
-    wait_until_home(stage.cluster)
+    wait_until_in_place(stage.cluster)
 
 
 def wait_mended(cluster, bad, bodies):
@@ -197,7 +197,7 @@ def test_other_blocks_than_were_written_are_noticed_and_made_anew(make_stage, se
     for target in cluster.targets():
         stage.start(target, served=False)
     stage.wait_served()
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_mended(cluster, bad, bodies)
     said = [line for target in cluster.targets() for line in cluster.logs[target].matching("slice is not what was stored")]
     print(f"injected: {how.__name__} in {[path.name for path in bad]}; detected: {len(said)} lines, made anew")
@@ -227,7 +227,7 @@ def test_blocks_of_a_version_before_are_noticed_and_made_anew(make_stage, seed):
     for target in cluster.targets():
         stage.start(target, served=False)
     stage.wait_served()
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_mended(cluster, [path], {"n-0000": new})
     print(f"injected: a block of the version before in slice {index}; detected: read past, and made anew")
     wait_full(cluster, 2, 1, ["n-0000"])
@@ -416,7 +416,7 @@ def test_a_power_cut_in_the_middle_of_a_rebuild(make_stage, seed):
     wait_until(lambda: all((got := fetch(cluster, name)) is not None and got.status == 200 for name in bodies), 60, "all is read", every=1)
     read_all(cluster, bodies)
     stage.start(gone, served=False)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_full(cluster, 2, 1, bodies)
     print(f"injected: power cut of {len(alive)} targets while they made again what {gone} had; detected: all read, all whole again")
     read_all(cluster, bodies)
@@ -479,14 +479,14 @@ def test_a_file_system_that_fails_takes_nothing_with_it(make_stage, seed):
         trigger = pathlib.Path("/sys/fs/ext4") / pathlib.Path(ext4.device).name / "trigger_fs_error"
         trigger.write_text("the test\n", encoding="ascii")
         begun = time.monotonic()
-        homes = {disk: next(target for target in cluster.targets() if disk in stage.disks[target]) for disk in (xfs, ext4)}
+        target_of = {disk: next(target for target in cluster.targets() if disk in stage.disks[target]) for disk in (xfs, ext4)}
         new = {}
 
         def both_out():
             name, body = f"new-{len(new):04}", rng.randbytes(100 * KIB)
             wait_until(lambda: cluster.put("cut", name, body, expect=False).status == 200, 20, f"{name} is stored")
             new[name] = body
-            return all(cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint)) == 0 for disk, target in homes.items())
+            return all(cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint)) == 0 for disk, target in target_of.items())
 
         wait_until(both_out, 20 if machine_is_busy() else 5, "both are out", every=0.2)
         seconds = time.monotonic() - begun
@@ -497,8 +497,8 @@ def test_a_file_system_that_fails_takes_nothing_with_it(make_stage, seed):
     assert all(stage.is_alive(target) for target in cluster.targets())
     read_all(cluster, bodies | new)
     print(f"injected: {xfs.name} shut down, {ext4.name} read-only; detected: both out after {seconds:.1f} s, all is read")
-    for disk in homes:
+    for disk in target_of:
         disk.remount()
-    wait_until(lambda: all(cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint)) == 1 for disk, target in homes.items()), 30,
+    wait_until(lambda: all(cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint)) == 1 for disk, target in target_of.items()), 30,
                "both are back")
     wait_full(cluster, 1, 2, bodies | new)

@@ -36,7 +36,7 @@ def named(cluster):
             if name not in newest or newest[name]["generation"] < said["generation"]:
                 newest[name] = said
     codings = {name: said["coding"] for name, said in newest.items() if said.get("coding")}
-    return {name: {(coding["set"], i): [ids[home]] for i, home in [*enumerate(coding["homes"]), (FULL_COPY, coding["whole"])] if home}
+    return {name: {(coding["set"], i): [ids[holder]] for i, holder in [*enumerate(coding["holders"]), (FULL_COPY, coding["whole"])] if holder}
             for name, coding in codings.items()}
 
 

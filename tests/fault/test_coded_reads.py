@@ -10,7 +10,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cli import Cli
 from harness.coded import KIB, LIMIT, MIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 SIZES = (500, 70 * KIB, 300 * KIB, MIB + 7)
@@ -73,7 +73,7 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
     rng = seeded(seed, "coded reads", layout, way)
     cluster = make_cluster(targets=8, drives=1)
     cluster.create_bucket("cut", props(layout, 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -82,7 +82,7 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
 
     def sent_elsewhere(name):
         """The proxy may hear of an end a moment after the client whose connection it was, and of the other one later. It chooses
-        a home each time."""
+        a holder each time."""
         answers = [cluster.get("cut", name, follow=False) for _ in range(16)]
         dead = tuple(cluster.url_of(target) + "/" for target in gone)
         return all(answer.status == 302 and not answer.headers["Location"].startswith(dead) for answer in answers)
@@ -126,7 +126,7 @@ def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_ot
     cluster = make_cluster(targets=8, drives=2, settings={"target.out_after": "2s"})
     cluster.expect_errors(" (error|warn|critical) ")
     cluster.create_bucket("cut", props("striped", 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200

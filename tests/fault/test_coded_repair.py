@@ -8,7 +8,7 @@ import pytest
 from harness import attribute, client
 from harness.admin import does
 from harness.cli import Cli
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 KIB = 1 << 10
@@ -20,7 +20,7 @@ PROPS = {"ec": {"enabled": True, "layout": "striped", "data_slices": 2, "parity_
 def five(make_cluster):
     cluster = make_cluster(targets=5, drives=1, settings={"target.out_after": "4s"})
     cluster.create_bucket("cut", PROPS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -85,7 +85,7 @@ def test_what_a_dead_target_had_is_made_again_and_what_it_brings_back_goes(five,
     wait_whole(five, wanted, but=["t2", "t4"])
     read_all(five, wanted)
     five.start("t2", "t4")
-    wait_until_home(five)
+    wait_until_in_place(five)
     wait_whole(five, wanted, seconds=80)
     read_all(five, wanted)
 
@@ -131,7 +131,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     for target in five.targets():  # what is in memory was compared before
         five.kill(target)
     five.start(*five.targets())
-    wait_until_home(five)
+    wait_until_in_place(five)
     # One start drops the entry of a file that is gone; the other file looks as it should.
     read_all(five, wanted)
 
@@ -220,7 +220,7 @@ def test_slices_move_to_one_that_joins_and_off_one_that_leaves(five, seed):
     store(five, wanted)
     before = slices(five)
     new = five.add_target()
-    wait_until_home(five)
+    wait_until_in_place(five)
     wait_until(lambda: any(new in where for of_name in slices(five).values() for where in of_name.values()), 30, "the new one has slices")
     wait_whole(five, wanted, seconds=60)
     after = slices(five)

@@ -7,7 +7,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.admin import does
 from harness.coded import MIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from test_coded_steps import AT_ONCE, BUCKET, DROPS_SECONDS, Steps, overwrite
 
@@ -23,7 +23,7 @@ def dies_at(steps, target, point):
     steps.start(target)
     try:
         # Who asked the owner about a slice when it died asks again a minute later at most.
-        wait_until_home(steps.cluster, seconds=90)
+        wait_until_in_place(steps.cluster, seconds=90)
     except AssertionError:
         print(client.request("GET", steps.cluster.endpoint + "/v1/cluster?what=rebalance").text)
         raise
@@ -32,7 +32,7 @@ def dies_at(steps, target, point):
 def restart(steps, target, point):
     steps.stage.kill(target)
     steps.start(target, point=f"{point}=kill")
-    wait_until_home(steps.cluster)
+    wait_until_in_place(steps.cluster)
 
 
 def slices(cluster):
@@ -104,7 +104,7 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
     others = [target for target in cluster.targets() if target != owner]
     steps.stage.kill(*others)
     steps.start(*others)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     try:
         wait_until(lambda: slices(cluster) == before, 40, "what nobody names has gone, and nothing else")
     except AssertionError as late:
@@ -127,7 +127,7 @@ def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_s
     steps.put(name, 200_000)
     steps.readers.name = name
     owner = cluster.owner(BUCKET, name)
-    (other,) = (target for target in steps.record_homes(name) if target != owner)
+    (other,) = (target for target in steps.record_replicas(name) if target != owner)
     sets = {each[0] for each in slices(cluster)}
     generation = max(steps.generations(name))
     restart(steps, owner, "copies.before_own")
@@ -142,7 +142,7 @@ def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_s
     wait_until(lambda: not [each for each in slices(cluster) if each[0] not in sets and each[2] in present], 60,
                f"slices that no record names have gone without {other}")
     steps.start(other)
-    wait_until_home(cluster, seconds=90)
+    wait_until_in_place(cluster, seconds=90)
     print(f"injected: {owner} died when {other} alone had the record; detected: {len(new)} of its slices went, {op.line()}")
     steps.end()
 
@@ -179,11 +179,11 @@ def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
     stage = make_stage(targets=4, drives=1)
     cluster, name, body = stage.cluster, "n-0000", rng.randbytes(64 * MIB)
     cluster.create_bucket(BUCKET, props("striped", 2, 1))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.put(BUCKET, name, body).status == 200
     owner = cluster.owner(BUCKET, name)
-    homes = {index: target for _, index, target in slices(cluster)}
-    dies = rng.choice([homes[index] for index in (0, 1) if homes[index] != owner])
+    holders = {index: target for _, index, target in slices(cluster)}
+    dies = rng.choice([holders[index] for index in (0, 1) if holders[index] != owner])
 
     def url_of_owner():
         url = cluster.get(BUCKET, name, follow=False).headers["Location"]

@@ -18,7 +18,7 @@ from harness.admin import act, does
 from harness.cli import Cli
 from harness.coded import FULL_COPY, KIB, flip
 from harness.members import DOWN
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from latency import forget_pages
 from stage import local_cluster
@@ -63,8 +63,8 @@ def what_is_wrong(cluster, names, m):
             wrong[name] = f"records at {[target for target, _ in records[name]]}"
             continue
         coding = max((said for _, said in records[name]), key=lambda said: said["generation"])["coding"]
-        homes = list(enumerate(coding["homes"])) + ([(FULL_COPY, coding["whole"])] if coding["whole"] else [])
-        named = sorted((coding["set"], index, targets.get(home)) for index, home in homes)
+        holders = list(enumerate(coding["holders"])) + ([(FULL_COPY, coding["whole"])] if coding["whole"] else [])
+        named = sorted((coding["set"], index, targets.get(holder)) for index, holder in holders)
         if named != sorted(slices[name]):
             wrong[name] = (named, sorted(slices[name]))
     return wrong
@@ -98,7 +98,7 @@ def not_named(cluster, target, drive):
     for path, said in attribute.slices([drive]):
         coding = max((record for _, record in records[said["name"]]), key=lambda record: record["generation"])["coding"]
         index = said["slice"]["index"]
-        if (coding["whole"] if index == FULL_COPY else coding["homes"][index]) != node:
+        if (coding["whole"] if index == FULL_COPY else coding["holders"][index]) != node:
             out.append(path)
     return out
 
@@ -258,7 +258,7 @@ def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
     check_all()
     stage.kill(target)
     start(stage, target)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all()
     cluster.logs[target].wait_for("drive missing .*--replace-drive")  # which says what to do
     stage.kill(target)
@@ -318,7 +318,7 @@ def test_drives_of_others_are_not_taken_for_ones_own(make_stage, seed, tmp_path)
     for disk in places:
         disk.mount()
     start(stage, one, two)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     read_all(cluster, bodies)
 
     disk = stage.disks[third][0]
@@ -370,7 +370,7 @@ def test_what_was_made_again_without_a_drive_that_returns_is_there_once(make_sta
     if restart:
         stage.kill(target)
         start(stage, target, points=points + ";slice.before_drop_double=kill")
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     attach(cluster, target, drive)
     if restart:
         cluster.wait_exit(target, 20)
@@ -448,7 +448,7 @@ def test_a_node_that_goes_and_comes_while_slices_are_made_again(make_stage, seed
         gone.extend(change_some(cluster, rng, bodies))
 
     how(stage, target, meanwhile)
-    wait_until_home(cluster, 60)
+    wait_until_in_place(cluster, 60)
     read_all(cluster, bodies)
     check_absent(cluster, gone)
     wait_single(cluster, bodies, 1)

@@ -10,7 +10,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
 from latency import measures_time
 from stage import DRIVE_ERRORS
@@ -36,7 +36,7 @@ def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, 
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", PROPS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(8)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -46,7 +46,7 @@ def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, 
     assert files, "no data slice lies there"
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
 
     times = {}
     for path in files.values():
@@ -67,7 +67,7 @@ def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 @pytest.mark.parametrize("props", (PROPS, {"mirror": {"enabled": True, "domain": "node"}}), ids=("coded", "copied"))
-def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed, props):
+def test_a_reader_who_waits_for_a_drive_is_sent_to_another_replica(make_stage, seed, props):
     """C11: also who needs nothing but the record of a coded object there."""
     rng = seeded(seed, "opening")
     stage = make_stage(targets=3, drives=1, faulty=True)
@@ -76,7 +76,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed
     if "ec" in props:
         props = {"ec": props["ec"] | {"data_slices": 1, "parity_slices": 1}}
     cluster.create_bucket("cut", props)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(6)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -84,10 +84,10 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed
     drive = stage.disks[slow][0]
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     lie = [(path, attribute.decode(raw)) for path, raw in attribute.data_files(cluster.drives(slow)).items()]
     files = {said["name"]: path for path, said in lie if "slice" not in said and said["name"] in bodies}
-    assert files, f"{slow} is home of none of them"
+    assert files, f"{slow} is a replica of none of them"
 
     times = {}
     for path in files.values():
@@ -104,14 +104,14 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed
 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
-def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_home(make_stage, seed):
-    """C11 with A1: of three homes one waits for its drive, and another is dead; whichever comes next, the third serves."""
+def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, seed):
+    """C11 with A1: of three replicas one waits for its drive, and another is dead; whichever comes next, the third serves."""
     rng = seeded(seed, "past")
     stage = make_stage(targets=3, drives=1, faulty=True, settings=SHORT_LEASES)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", {"mirror": {"enabled": True, "domain": "node", "copies": 3}})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(70_000) for i in range(8)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -119,7 +119,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_home(make_stage, see
     drive = stage.disks[slow][0]
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     stage.kill(dead)
     wait_until(lambda: dead not in {cluster.owner("cut", name) for name in bodies}, 30, "it is known to be dead")
     for path in attribute.data_files(cluster.drives(slow)):
@@ -153,7 +153,7 @@ def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"layout": "whole", "parity_slices": 1}})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     slow = rng.choice(cluster.targets())
     (name,), body = cluster.names_owned_by(slow, "cut", 1), rng.randbytes(24 * MIB + 77)
     assert cluster.put("cut", name, body).status == 200
@@ -161,7 +161,7 @@ def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed)
     (path,) = [path for path, said in attribute.slices(cluster.drives(slow)) if said["slice"]["index"] == 255]
     stage.kill(slow)  # and with it what its process remembers
     stage.start(slow)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     disk.forget(path)
     first, last = disk.physical(path, 12 * MIB), disk.physical(path, 24 * MIB)
     assert last > first, "the file system has cut the file into parts"
@@ -190,7 +190,7 @@ def test_a_drive_that_hangs_holds_up_no_reader_and_no_writer_for_longer_than_unt
     cluster = stage.cluster
     cluster.expect_errors(r" (error|warn|critical) ")
     cluster.create_bucket("cut", props(layout, 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes((500, 3000, 70 * KIB, 300 * KIB)[i % 4]) for i in range(120)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -262,7 +262,7 @@ def test_a_drive_that_hangs_in_a_drop_holds_up_no_drop_on_another(make_stage, se
     cluster = stage.cluster
     cluster.expect_errors(r" (error|warn|critical) ")
     cluster.create_bucket("cut", props("striped", 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     batches = [[f"{batch}-{i}" for i in range(30)] for batch in range(2)]
 
     def put(names):

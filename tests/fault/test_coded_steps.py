@@ -12,7 +12,7 @@ from copies import wait_settled
 from disks import seeded
 from harness import attribute, client
 from harness.coded import props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 from stage import Churn
@@ -28,8 +28,8 @@ DROPS_SECONDS = 6  # until what was told to go has gone
 OWNER = ("slice.upload=kill@2", "coded.before_seal=kill", "put.before_index=kill@1", "coded.one_sealed=kill@1", "coded.one_sealed=kill@3",
          "coded.before_record=kill", "copies.send=kill", "copies.given=kill", "copies.before_own=kill", "put.before_index=kill@2",
          "coded.before_drop=kill", "put.before_reply=kill")
-# The same at another home of a slice and of the record.
-HOME = ("slice.written=kill", "slice.before_seal=kill", "put.before_attribute=kill@1", "put.before_index=kill@1", "slice.sealed=kill",
+# The same at another target with a slice and the record.
+REPLICA = ("slice.written=kill", "slice.before_seal=kill", "put.before_attribute=kill@1", "put.before_index=kill@1", "slice.sealed=kill",
         "move.received=kill", "put.before_index=kill@2", "move.before_reply=kill")
 FIRST = ("coded.one_sealed=kill@2", "coded.before_record=kill", "copies.given=kill", "copies.before_own=kill", "put.before_reply=kill")
 DELETE = ("copies.send=kill", "copies.given=kill", "delete.before_tombstone=kill", "delete.before_unlink=kill", "delete.before_reply=kill")
@@ -78,7 +78,7 @@ class Steps:
         self.stage.kill(*self.cluster.targets())
         self.start(*self.cluster.targets())
         self.cluster.create_bucket(BUCKET, props(layout, k, m))
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
         self.judge = self.stage.client("judge", [self.cluster.url_of(proxy) for proxy in PROXIES], timeout=30)
         self.readers = Readers(self.stage, self.rng)
         self.names, self.ways, self.deck = [], [], []
@@ -94,7 +94,7 @@ class Steps:
         """Soon after a start a proxy may not have heard yet that a target is back."""
         wait_until(lambda: self.judge.put(BUCKET, name, size or self.rng.choice(SIZES)).status == 200, 10, f"{name} is written")
 
-    def record_homes(self, name):
+    def record_replicas(self, name):
         return [target for target in self.cluster.targets() if name in attribute.objects(self.cluster.drives(target), BUCKET)]
 
     def generations(self, name):
@@ -103,7 +103,7 @@ class Steps:
         return [said["generation"] for said in found if said]
 
     def cut(self, who, point, write, first=False, way=None):
-        """`write(writer, name)` while the owner of the name, or another home, is killed at `point`; what came of it."""
+        """`write(writer, name)` while the owner of the name, or another replica, is killed at `point`; what came of it."""
         name = f"n-{len(self.names):04}"
         self.names.append(name)
         owner = self.cluster.owner(BUCKET, name)
@@ -111,14 +111,14 @@ class Steps:
             dies = owner
         else:
             self.put(name)
-            homes = self.record_homes(name)
-            assert owner in homes and len(homes) == 3, homes
-            dies = owner if who == "owner" else self.rng.choice([home for home in homes if home != owner])
+            replicas = self.record_replicas(name)
+            assert owner in replicas and len(replicas) == 3, replicas
+            dies = owner if who == "owner" else self.rng.choice([replica for replica in replicas if replica != owner])
         own = name if dies == owner else self.cluster.names_owned_by(dies, BUCKET, 1, prefix="probe")[0]
         wait_settled(self.cluster)  # else it would come to the point when it does what the step before has left
         self.stage.kill(dies)
         self.start(dies, point=point)
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
         self.readers.name = name
         writer = self.stage.client(f"writer-{name}", timeout=30)
         done = []
@@ -133,21 +133,21 @@ class Steps:
         return name, done[0]
 
     def cut_off(self, who, point, write, first=False):
-        """`write(writer, name)` while a drive of the owner of the name, or of another home, fails at `point`; what came of it."""
+        """`write(writer, name)` while a drive of the owner of the name, or of another replica, fails at `point`; what came of it."""
         name = f"n-{len(self.names):04}"
         self.names.append(name)
         owner = self.cluster.owner(BUCKET, name)
         at = owner
         if not first:
             self.put(name)
-            if who == "home":
-                at = self.rng.choice([home for home in self.record_homes(name) if home != owner])
+            if who == "replica":
+                at = self.rng.choice([replica for replica in self.record_replicas(name) if replica != owner])
         wait_settled(self.cluster)
         has_it = [disk for disk in self.stage.disks[at] if name in attribute.objects([disk.mountpoint], BUCKET)]
         disk = self.rng.choice(has_it or self.stage.disks[at])
         self.stage.kill(at)
         self.start(at, point=f"{point}=sleep:1000")
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
         self.readers.name = name
         writer = self.stage.client(f"writer-{name}", timeout=60)
         done = []
@@ -164,7 +164,7 @@ class Steps:
         self.stage.kill(at)
         disk.remount()
         self.start(at)
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
 
     def draw_way(self):
         if not self.deck:
@@ -187,7 +187,7 @@ class Steps:
         if also:
             self.stage.look(self.judge, [name], BUCKET, seconds=20)
             self.start(*also)
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
 
     def owner_now(self, name):
         try:
@@ -235,14 +235,14 @@ class Patched:
         return f"patched: {self.status}"
 
 
-@pytest.mark.parametrize("who", ["owner", "home"])
+@pytest.mark.parametrize("who", ["owner", "replica"])
 def test_overwrites_cut_short_at_every_step_show_the_old_version_or_the_new(make_stage, seed, who):
     steps = Steps(make_stage, seed, who)
-    points = OWNER if who == "owner" else HOME
+    points = OWNER if who == "owner" else REPLICA
     again = []
     for point in points:
         name, op = steps.cut(who, point, overwrite(steps.rng.choice(SIZES)))
-        if who == "home" and steps.ways[-1] != "another dies":  # the others are enough
+        if who == "replica" and steps.ways[-1] != "another dies":  # the others are enough
             assert op.status == 200, op.line()
         if steps.rng.random() < 0.5:
             again.append(name)
@@ -270,12 +270,12 @@ def test_first_writes_deletes_and_changes_of_metadata_cut_short_are_done_or_not(
 
 
 @disks_needed
-@pytest.mark.parametrize("who", ["owner", "home"])
+@pytest.mark.parametrize("who", ["owner", "replica"])
 def test_writes_whose_drive_fails_at_every_step_show_the_old_version_or_the_new(make_stage, seed, who):
     """A7: the process lives on, and its other drive as well."""
     steps = Steps(make_stage, seed, "drive", who, drives=2, fs="ext4", faultable=True, size=96 * MIB)
     steps.cluster.expect_errors(r" (error|warn|critical) ")
-    names = {point.split("=")[0] for point in (OWNER if who == "owner" else HOME)}
+    names = {point.split("=")[0] for point in (OWNER if who == "owner" else REPLICA)}
     cuts = [(point, overwrite(steps.rng.choice(SIZES)), False) for point in sorted(names)]
     if who == "owner":
         cuts += [(point.split("=")[0], overwrite(70_000), True) for point in FIRST]
@@ -299,18 +299,18 @@ def test_what_ends_before_its_record_leaves_the_old_version_whole(make_stage, se
 
 
 def test_a_version_that_is_brought_forward_is_a_commit_of_its_own(make_stage, seed):
-    """Rule F: what only some homes have does not become valid under the generation under which it was written."""
+    """Rule F: what only some replicas have does not become valid under the generation under which it was written."""
     steps = Steps(make_stage, seed, "forward")
     left = []
 
-    def look_at_homes(writer, name):
+    def look_at_replicas(writer, name):
         op = writer.put(BUCKET, name, 300_000)
         left.append(steps.generations(name))
         return op
 
-    name, _ = steps.cut("owner", "copies.before_own=kill", look_at_homes, way="at once")
+    name, _ = steps.cut("owner", "copies.before_own=kill", look_at_replicas, way="at once")
     wait_settled(steps.cluster)
-    wait_until(lambda: len(set(steps.generations(name))) == 1 and len(steps.generations(name)) == 3, 10, "all homes agree")
+    wait_until(lambda: len(set(steps.generations(name))) == 1 and len(steps.generations(name)) == 3, 10, "all replicas agree")
     assert steps.generations(name)[0] > max(left[0]), (left, steps.generations(name))
     steps.end()
 
@@ -331,6 +331,6 @@ def test_load_with_kills_loses_nothing(make_stage, seed):
             steps.start(target)
         time.sleep(rng.uniform(0.3, 1))
         crowd.stop()
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         stage.look(steps.judge, steps.names, BUCKET, seconds=20)
     steps.end()

@@ -1,4 +1,4 @@
-"""Writes of coded objects while homes go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
+"""Writes of coded objects while holders go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
 them (docs/reliability.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
 
 import contextlib
@@ -12,7 +12,7 @@ from harness import attribute, client
 from harness.cli import Cli
 from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, MIB, get, props, slices_of
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 from test_coded_drives import make, needs_fuse, read_all, restart, slice_files
@@ -33,8 +33,8 @@ def sets_of(cluster, name):
 def in_slices(cluster, name, before=()):
     """{slice: target} of the set that was not there before; each slice is there once."""
     ((_, lies),) = [(each, lies) for each, lies in sets_of(cluster, name).items() if each not in before]
-    assert all(len(homes) == 1 for homes in lies.values()), lies
-    return {index: homes[0] for index, homes in lies.items()}
+    assert all(len(holders) == 1 for holders in lies.values()), lies
+    return {index: holders[0] for index, holders in lies.items()}
 
 
 def path_of(url):
@@ -73,7 +73,7 @@ def work_bytes(stage):
 
 
 def first_version(cluster, name, body):
-    """Stores it; (its set, a target that has nothing of it but a slice). Where a home of the record is away the answer says so: that one
+    """Stores it; (its set, a target that has nothing of it but a slice). Where a replica of the record is away the answer says so: that one
     is given its copy later."""
     assert cluster.put("cut", name, body).status == 200
     (only,) = sets_of(cluster, name)
@@ -92,7 +92,7 @@ def assert_replaced(cluster, name, answer, body, dead, before=()):
 
 
 @pytest.mark.gate("A1 of coded objects")
-def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, seed):
+def test_a_holder_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, seed):
     """And the slices of what has come of a body are on their way to the drives already."""
     rng = seeded(seed, "replaced")
     stage = make(make_stage, targets=5, drives=1)
@@ -102,7 +102,7 @@ def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, s
     owner = cluster.owner("cut", name)
     put = SlowPut(cluster, name, body)
     put.first_half()
-    wait_until(lambda: sorted(work_bytes(stage).values())[-3] >= 2 * MIB, 10, "half of a body has come to three homes")
+    wait_until(lambda: sorted(work_bytes(stage).values())[-3] >= 2 * MIB, 10, "half of a body has come to three holders")
     written = work_bytes(stage)
     assert written[dead] >= 2 * MIB and written[owner] >= 2 * MIB, written
     stage.kill(dead)
@@ -112,7 +112,7 @@ def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, s
 
 
 @pytest.mark.gate("A1 of coded objects")
-def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
+def test_a_holder_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
     rng = seeded(seed, "replaced at the seal")
     stage = make(make_stage, targets=5, drives=1)
     cluster = stage.cluster
@@ -120,7 +120,7 @@ def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
     before, dead = first_version(cluster, name, rng.randbytes(5000))
     stage.kill(dead)
     stage.start(dead, fail_points={dead: "slice.before_seal=kill"}, served=False)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: cluster.list_page("cut").status == 200, 20, "a list is answered")
     answer = cluster.put("cut", name, body, expect=False)
     stage.wait_gone(dead)
@@ -146,7 +146,7 @@ def still(cluster, target):
         cluster.cont(target)
 
 
-def test_a_home_that_hangs_in_the_middle_of_a_body_is_replaced(make_stage, seed):
+def test_a_holder_that_hangs_in_the_middle_of_a_body_is_replaced(make_stage, seed):
     rng = seeded(seed, "hangs")
     stage = make(make_stage, targets=5, drives=1)
     cluster = stage.cluster
@@ -164,7 +164,7 @@ def test_a_home_that_hangs_in_the_middle_of_a_body_is_replaced(make_stage, seed)
         assert get(cluster, name).body == body
 
 
-def test_homes_that_hang_together_are_not_waited_for_one_after_another(make_stage, seed):
+def test_holders_that_hang_together_are_not_waited_for_one_after_another(make_stage, seed):
     """Their leases end meanwhile. Each of them would be given 5 seconds to take something."""
     rng = seeded(seed, "hang together")
     stage = make(make_stage, k=4, m=2, targets=9, drives=1, settings=SHORT_LEASES)
@@ -173,7 +173,7 @@ def test_homes_that_hang_together_are_not_waited_for_one_after_another(make_stag
     assert cluster.put("cut", name, rng.randbytes(5000)).status == 200
     (first,) = sets_of(cluster, name)
     with_record = [target for target in cluster.targets() if name in attribute.objects(cluster.drives(target), "cut")]
-    # A write waits for homes of the record in another way.
+    # A write waits for replicas of the record in another way.
     hung = sorted(set(in_slices(cluster, name).values()) - set(with_record))[:2]
     put = SlowPut(cluster, name, body)
     put.first_half()
@@ -189,7 +189,7 @@ def test_homes_that_hang_together_are_not_waited_for_one_after_another(make_stag
     assert took < 5, "they were waited for after their leases had ended"
 
 
-def test_a_home_that_hangs_at_its_seal_is_replaced(make_stage, seed):
+def test_a_holder_that_hangs_at_its_seal_is_replaced(make_stage, seed):
     """Its lease ends meanwhile, and it is not waited for any longer."""
     rng = seeded(seed, "hangs at the seal")
     stage = make(make_stage, targets=5, drives=1)
@@ -199,11 +199,11 @@ def test_a_home_that_hangs_at_its_seal_is_replaced(make_stage, seed):
     owner = cluster.owner("cut", name)
     stage.kill(owner)
     stage.start(owner, fail_points={owner: "coded.before_seal=sleep:2000@1"})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     answers = []
     writer = threading.Thread(target=lambda: answers.append(cluster.put("cut", name, body, expect=False, timeout=60)))
     writer.start()
-    wait_until(lambda: stage.fail_point_hits(owner, "coded.before_seal"), 20, "all slices have come to their homes")
+    wait_until(lambda: stage.fail_point_hits(owner, "coded.before_seal"), 20, "all slices have come to their holders")
     begun = time.monotonic()
     with still(cluster, hung):
         writer.join()
@@ -216,7 +216,7 @@ def test_a_home_that_hangs_at_its_seal_is_replaced(make_stage, seed):
     assert took < 20, "the seal waited for more than the lease"
 
 
-def test_a_home_of_the_record_that_hangs_holds_up_a_write_for_its_lease(make_stage, seed):
+def test_a_replica_of_the_record_that_hangs_holds_up_a_write_for_its_lease(make_stage, seed):
     rng = seeded(seed, "record hangs")
     stage = make(make_stage, targets=5, drives=1)
     cluster = stage.cluster
@@ -234,13 +234,13 @@ def test_a_home_of_the_record_that_hangs_holds_up_a_write_for_its_lease(make_sta
     assert took < 20
 
 
-def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_died(make_stage, seed):
+def test_a_write_without_one_holder_says_so_and_its_slice_comes_though_its_owner_died(make_stage, seed):
     """2 + 2 on four targets of which one is away: `degraded`, or 503. Who acknowledged it dies at once; what it owes stands in the record."""
     rng = seeded(seed, "degraded")
     stage = make(make_stage, 2, 2, targets=4, drives=1)
     cluster, body = stage.cluster, rng.randbytes(300 * KIB)
     cluster.create_bucket("strict", props("striped", 2, 2, durability="strict"))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     owner, away = rng.sample(cluster.targets(), 2)
     (name,), (refused,) = (cluster.names_owned_by(owner, bucket, 1, prefix=bucket) for bucket in ("cut", "strict"))
     stage.kill(away)
@@ -257,7 +257,7 @@ def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_d
     wait_until(lambda: (said := cluster.put("strict", refused, body, expect=False)).status == 503 and "of the 4 slices" in said.text, 20,
                "a bucket that is strict takes nothing")
     stage.start(away)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: sorted(slices_of(cluster, name)) == [0, 1, 2, 3], 30, "the missing slice has come")
     print(f"injected: {owner} killed after a degraded acknowledgement, {away} away; detected: all slices are there")
     assert len(set(in_slices(cluster, name).values())) == 4
@@ -267,7 +267,7 @@ def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_d
 
 @needs_fuse
 def test_a_drive_whose_syncs_fail_is_out_and_no_write_fails(make_stage, seed):
-    """C3: at one home, while PUTs run."""
+    """C3: at one holder, while PUTs run."""
     rng = seeded(seed, "C3")
     stage = make(make_stage, targets=4, drives=2, faulty=True)
     cluster = stage.cluster
@@ -378,7 +378,7 @@ def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
     cluster = make_cluster(targets=5, drives=1)
     cluster.expect_errors(r" (error|warn) ")
     cluster.create_bucket("cut", props("striped"))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     Cli(cluster.endpoint).ok("cluster", "config", "set", "--node", cluster.nodes["t3"]["id"], "space.highwm=1", "space.out_of_space=1")
     owned = [name for target in cluster.targets() if target != "t3" for name in cluster.names_owned_by(target, "cut", 6)]
     answers = {name: cluster.put("cut", name, rng.randbytes(60_000), expect=False) for name in owned}
@@ -398,7 +398,7 @@ def test_a_body_without_a_length_that_takes_long_to_encode_is_answered_at_the_re
     slow = "coded.before_seal=sleep:45000;coded.before_record=sleep:25000"
     cluster = make_cluster(targets=3, drives=1, fail_points={f"t{i}": slow for i in (1, 2, 3)})
     cluster.create_bucket("cut", props("striped", 2, 1))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     chunk, begun = bytes(MIB), time.monotonic()
     url = cluster.url("cut", "n").replace(cluster.endpoint, cluster.relay)
     answer = client.request("PUT", url, iter([chunk] * 160), timeout=200)

@@ -8,7 +8,7 @@ import pytest
 from copies import wait_full
 from disks import seeded
 from harness.cli import Cli
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 
@@ -185,7 +185,7 @@ def test_what_changed_meanwhile_is_not_taken_from_a_drive_that_returns(make_stag
     disk.mount()
     wait_until(lambda: up(stage, "t1", disk) == 1, 15, "it is in again")
     stage.check(judge, names, "m", only=lambda op: op.bucket == "m")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_full(cluster, len(cluster.names("m")), "m")
     stage.check(judge, names, "m", only=lambda op: op.bucket == "m")
     print(f"injected: {third} of {len(mine)} objects of a drive overwritten, {third} deleted while it was away; detected: nothing old")

@@ -14,7 +14,7 @@ from copies import ON_NODES, wait_noted
 from disks import seeded
 from harness import client
 from harness.coded import props as coded_props
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn, local_cluster
@@ -95,13 +95,13 @@ def test_a_full_drive_refuses_writes_and_does_the_rest(make_stage, seed):
     stage.check(judge, names)
 
 
-def test_a_full_home_refuses_at_once_what_is_to_have_a_copy_there(make_stage):
+def test_a_full_replica_refuses_at_once_what_is_to_have_a_copy_there(make_stage):
     """C4: 507, as for an object with one copy, with the name of the target that is full; nothing of it is to be seen."""
     stage = make_stage(targets=2, drives=1, fs="ext4", size=64 * MIB)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     (name,), (single,) = (cluster.names_owned_by(target, bucket, 1) for target, bucket in (("t1", "two"), ("t2", "data")))
     assert cluster.put("two", name, b"before").status == 200
     path = fill(stage.disks["t2"][0].mountpoint)
@@ -123,13 +123,13 @@ def unsettled(cluster):
     return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets()}
 
 
-def three_homes_one_full(make_stage, **options):
+def three_replicas_one_full(make_stage, **options):
     """A cluster in which all names have copies on t1, t2 and t3; an object of t1 that was written before t3 became full; the file that fills it."""
     stage = make_stage(targets=3, drives=1, fs="ext4", size=64 * MIB, **options)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("three", {"mirror": ON_NODES["mirror"] | {"copies": 3}})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     (name,) = cluster.names_owned_by("t1", "three", 1)
     assert cluster.put("three", name, b"before").status == 200
     drive = stage.disks["t3"][0].mountpoint
@@ -143,9 +143,9 @@ def read_at(cluster, target, name):
     return client.request("GET", cluster.url("three", name, base=cluster.url_of(target)), expect=False)
 
 
-def test_where_one_of_three_homes_is_full_nothing_is_stored_at_the_others(make_stage):
-    """C4: the old version stays what everybody reads, whichever home is asked, and when the owner has died, too."""
-    cluster, name, path = three_homes_one_full(make_stage)
+def test_where_one_of_three_replicas_is_full_nothing_is_stored_at_the_others(make_stage):
+    """C4: the old version stays what everybody reads, whichever replica is asked, and when the owner has died, too."""
+    cluster, name, path = three_replicas_one_full(make_stage)
     for _ in range(5):
         begun = time.monotonic()
         refused = cluster.put("three", name, bytes(MIB), expect=False)
@@ -155,7 +155,7 @@ def test_where_one_of_three_homes_is_full_nothing_is_stored_at_the_others(make_s
     for target in ("t1", "t2", "t3"):
         assert read_at(cluster, target, name).body == b"before", target
     cluster.kill("t1")
-    wait_until(lambda: cluster.get("three", name, expect=False).status == 200, 10, "another home serves")
+    wait_until(lambda: cluster.get("three", name, expect=False).status == 200, 10, "another replica serves")
     for target in ("t2", "t3"):
         assert read_at(cluster, target, name).body == b"before", target
     os.unlink(path)
@@ -166,17 +166,17 @@ def test_where_one_of_three_homes_is_full_nothing_is_stored_at_the_others(make_s
     wait_until(lambda: not any(unsettled(cluster).values()), 20, "all is settled")
 
 
-def test_what_one_home_has_stored_when_another_is_full_is_settled_when_there_is_room(make_stage):
-    """The room went between the question and the answer, so one home has the new version: nobody sees it until all have it."""
+def test_what_one_replica_has_stored_when_another_is_full_is_settled_when_there_is_room(make_stage):
+    """The room went between the question and the answer, so one replica has the new version: nobody sees it until all have it."""
     without = {f"t{i}": {"TARN_FAIL_POINTS": "safety.copies_room=off"} for i in (1, 2, 3)}
-    cluster, name, path = three_homes_one_full(make_stage, environment=without)
+    cluster, name, path = three_replicas_one_full(make_stage, environment=without)
     assert cluster.put("three", name, b"after" * 100_000, expect=False).status == 507
     assert any(unsettled(cluster).values()), unsettled(cluster)
 
     def seen_at(*targets):
         answers = [(target, read_at(cluster, target, name)) for _ in range(20) for target in targets]
         found = {(target, answer.status, answer.body[:6] if answer.status == 200 else b"") for target, answer in answers}
-        print(f"read while one home is full: {sorted(found)}")
+        print(f"read while one replica is full: {sorted(found)}")
         return {(status, body) for _, status, body in found}
 
     assert seen_at("t1", "t2", "t3") == {(200, b"before")}
@@ -239,7 +239,7 @@ def test_drives_of_unequal_size_fill_up_together_with_slices(make_stage, seed):
     cluster, body = stage.cluster, rng.randbytes(6 * MIB)
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", coded_props("striped", 2, 1))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
 
     def used(disk):
         now = os.statvfs(disk.mountpoint)

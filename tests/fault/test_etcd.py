@@ -14,7 +14,7 @@ from harness import client as http
 from harness import attribute, etcd
 from harness.cli import Cli
 from harness.cluster import LEASE_SECONDS
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import assert_within, scaled, wait_until
 from history import now_ns
 from load import Client, Crowd
@@ -75,7 +75,7 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_stage, how, seed):
     cluster.create_bucket("still")
     for name, body in still.items():
         assert cluster.put("still", name, body).status == 200
-    wait_until_home(cluster)  # a new cluster publishes maps until all have joined
+    wait_until_in_place(cluster)  # a new cluster publishes maps until all have joined
     before = owners(cluster)
     crowd = crowd_of(stage, seed)
     time.sleep(rng.uniform(0.2, 1.2))  # at any moment between two renewals

@@ -12,7 +12,7 @@ from copies import redundancy, wait_noted
 from disks import seeded
 from harness import attribute, client
 from harness.coded import FULL_COPY, KIB, LIMIT, MIB, get, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
@@ -71,7 +71,7 @@ def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
     layout = rng.choice(("striped", "whole"))
     print(f"layout {layout}")
     cluster.create_bucket("cut", props(layout, k, m))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wanted = {f"n-{i:03}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(24)}
     for name, body in wanted.items():
         answer = cluster.put("cut", name, body)
@@ -117,7 +117,7 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
     stage = make_stage(targets=3, drives=2, fs="ext4", size=64 * MIB)
     cluster = stage.cluster
     cluster.create_bucket("cut", props("striped", 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     dies = rng.choice(cluster.targets())
     dead = rng.choice(stage.disks[dies])
     names = [name for target in cluster.targets() if target != dies for name in cluster.names_owned_by(target, "cut", 5)]
@@ -151,7 +151,7 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
 
 class Lost:
     """A bucket of 2 + 1 on four targets of two drives, of which one dies. Some objects have their record there, at the owner or at the
-    other home of the record."""
+    other replica of the record."""
 
     def __init__(self, make_stage, seed):
         self.rng = seeded(seed, "records on a dead drive")
@@ -160,7 +160,7 @@ class Lost:
         self.stage = make_stage(targets=4, drives=2, fs="ext4", size=64 * MIB)
         self.cluster = self.stage.cluster
         self.cluster.create_bucket("cut", props(layout, 2, 1))
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
         self.slices = dict.fromkeys((0, 1, 2, FULL_COPY) if layout == "whole" else (0, 1, 2), 1)
         self.owned = {target: self.cluster.names_owned_by(target, "cut", 8) for target in self.cluster.targets()}
         self.wanted = {name: self.rng.randbytes(200 * KIB) for names in self.owned.values() for name in names}
@@ -269,7 +269,7 @@ def test_a_hundred_units_fit_into_128_and_two_drives_may_die_then(make_stage, se
     stage = make_stage(targets=2, drives=8, fs="ext4", size=256 * MIB, settings=settings)
     cluster = stage.cluster
     cluster.create_bucket("cut", props("striped", K, M))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     all_drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
     room = sum(space(drive) for drive in all_drives)  # 128 units
     size = 8 * MIB

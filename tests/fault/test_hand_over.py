@@ -7,7 +7,7 @@ import time
 from disks import seeded
 from harness import attribute
 from harness import client as http
-from harness.nodes import call, give_names_to, stored, stored_map, wait_until_home
+from harness.nodes import call, give_names_to, stored, stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from load import Client, Crowd
 from machines import flags_of
@@ -21,7 +21,7 @@ def test_nobody_writes_a_name_before_its_former_owner_knows(make_cluster, seed):
     it has in hand may be acknowledged when it goes on. Until then the new owner takes none."""
     rng = seeded(seed, "hand over")
     cluster = make_cluster(apart=True, targets=2, drives=1)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     former, new = rng.sample(("t1", "t2"), 2)
     pause = rng.uniform(1, 2.5)  # seconds, less than is left of its lease
     name = cluster.names_owned_by(former, "data", 1)[0]
@@ -45,7 +45,7 @@ def test_nobody_writes_a_name_before_its_former_owner_knows(make_cluster, seed):
         cluster.cont(former)
     assert answer.status in (200, 503), answer
     wait_until(lambda: cluster.put("data", name, b"by the new one again").status == 200, 5, f"{new} takes writes")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.get("data", name).body == b"by the new one again"
 
 
@@ -56,7 +56,7 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
     stage = make_stage(apart=True, targets=3, drives=1, meta="etcd", proxies=2)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     away, other, third = rng.sample(cluster.targets(), 3)
     names = cluster.names_owned_by(away, "data", 12)
     changed, deleted, left = names[:5], names[5:8], names[8:]
@@ -75,7 +75,7 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
             wait_until(lambda: cluster.put("data", name, body).status == 200, 10, f"{name} is written elsewhere", every=0.1)
 
     def return_of_it(body, come_back):
-        """What clients see of its names from the moment it goes on until all is at home."""
+        """What clients see of its names from the moment it goes on until all is in place."""
         come_back()
         seen = set()
 
@@ -98,7 +98,7 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
             return (not now.get("past") and int(stored(cluster, "/tarn/settled")[0]) == now["version"]
                     and not flags_of(cluster, away) and seen)
 
-        wait_until(look, 30, "all is at home")
+        wait_until(look, 30, "all is in place")
         return seen
 
     cluster.stop(away, "p2")
@@ -139,7 +139,7 @@ def test_who_is_gone_in_the_middle_of_a_body_holds_up_no_name(make_cluster):
     the write that was begun. Somebody may be slow for http.body_rate_window; who is gone is noticed long before."""
     cluster = make_cluster(apart=True, targets=2, drives=1, settings={"http.body_rate_window": "1h"})
     cluster.expect_errors(ERRORS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     name = cluster.names_owned_by("t1", "data", 1)[0]
     url = http.request("PUT", cluster.url("data", name), b"x" * 1000, follow=False).headers["Location"]
     connection = http.RawConnection(url)
@@ -150,16 +150,16 @@ def test_who_is_gone_in_the_middle_of_a_body_holds_up_no_name(make_cluster):
     begun = time.monotonic()
     give_names_to(cluster, "t2")
     wait_until(lambda: cluster.put("data", name, b"by t2").status == 200, 15, "t2 takes writes", every=0.1)
-    wait_until_home(cluster, 15)
-    print(f"injected: a client gone in the middle of its body; detected: all at home {time.monotonic() - begun:.1f} s later")
+    wait_until_in_place(cluster, 15)
+    print(f"injected: a client gone in the middle of its body; detected: all in place {time.monotonic() - begun:.1f} s later")
     assert cluster.get("data", name).body == b"by t2"
 
 
 def test_a_receiver_that_stands_still_holds_up_moves_for_no_longer_than_its_lease(make_cluster):
-    """t1 gives names to t2, slowly, when t2 stands still: when t2 is down they go to where they are at home then."""
+    """t1 gives names to t2, slowly, when t2 stands still: when t2 is down they go to where they belong then."""
     cluster = make_cluster(apart=True, targets=3, drives=1, settings={"rebalance.bandwidth": "100KiB"})
     cluster.expect_errors(ERRORS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names = cluster.names_owned_by("t2", "data", 10)
     give_names_to(cluster, "t1")
     for name in names:
@@ -183,5 +183,5 @@ def test_a_receiver_that_stands_still_holds_up_moves_for_no_longer_than_its_leas
         print(f"injected: t2 stood still; detected: the others have its names {time.monotonic() - begun:.1f} s later")
     finally:
         cluster.cont("t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.names("data") == sorted(names)

@@ -10,7 +10,7 @@ import pytest
 from copies import ON_NODES
 from disks import seeded
 from harness import client as http
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
 from latency import bound, forget_pages, machine_is_busy, measures_time, percentile, timed
 from load import Crowd
@@ -213,13 +213,13 @@ def test_a_target_with_a_drive_that_hangs_stops_promptly(make_stage, seed):
 
 @needs_fuse
 @needs_ext4
-def test_where_a_home_hangs_what_it_has_in_hand_waits_until_it_is_out_and_then_nobody(make_stage, seed):
-    """C12, for copies on nodes: writes that the drive has in hand are refused when it is out, all that come then at once; readers are served by the other home from then on."""
+def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_then_nobody(make_stage, seed):
+    """C12, for copies on nodes: writes that the drive has in hand are refused when it is out, all that come then at once; readers are served by the other replica from then on."""
     stage = make_stage(targets=2, drives=1, fs="ext4", recording=True, settings={"http.idle_timeout": "120s"})
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     of_well, of_hung = (cluster.names_owned_by(target, "two", 6) for target in ("t1", "t2"))
     names = [*of_well, *of_hung]
     for name in names:
@@ -268,7 +268,7 @@ def test_where_a_home_hangs_what_it_has_in_hand_waits_until_it_is_out_and_then_n
     slowest = [quickly(calls, status) for calls, status in (
         (reads_when_out, 200), (writes_when_out, 503), (deletes_when_out, 503))]
     waited = max(ended for _, _, ended in answered) - out
-    print(f"injected: the drive of one home of two stopped; detected: out after {out - began:.1f} s, the writes in its hands refused "
+    print(f"injected: the drive of one replica of two stopped; detected: out after {out - began:.1f} s, the writes in its hands refused "
           f"{waited:.1f} s later; all others took at most {max(slowest) * 1000:.0f} ms")
     assert waited < scaled(5)
     assert {answer.body for answer, _ in reads_when_out} == {b"before"}

@@ -17,7 +17,7 @@ from disks import seeded
 from doses import dose
 from harness import attribute, jobs
 from harness import client as http
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from history import now_ns
 from load import Crowd
@@ -42,7 +42,7 @@ def start(make_stage, **options):
     stage.cluster.expect_errors(ERRORS)
     stage.cluster.create_bucket("two", ON_NODES)
     put_all([stage.client(f"f{i}") for i in range(8)], "two", NAMES, 20_000)
-    wait_until_home(stage.cluster)
+    wait_until_in_place(stage.cluster)
     return stage
 
 
@@ -147,7 +147,7 @@ def test_a_target_that_stands_still_is_read_past(make_stage, seed):
                         f"begun after {gap:.2f} s")
             assert gap <= scaled(3), [each.lines() for each in found]
             # Until the others have given back what they took, there are two who lack something.
-            wait_until_home(cluster)
+            wait_until_in_place(cluster)
     finally:
         writers.stop()
     print(f"injected: {'; '.join(said)}")
@@ -185,7 +185,7 @@ def test_a_yanked_drive_hides_nothing_that_has_a_copy_elsewhere(make_stage, lab,
     drive.close()
     lab.fault_fs(f"{target}again", directory=drive.directory, mountpoint=drive.mountpoint)
     stage.start(target)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_full(cluster, len(NAMES), "two")
     stage.check(judge, NAMES, "two")
 
@@ -237,10 +237,10 @@ def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, se
     restart(gone=1 - place)
     wait_until(is_asked, 60, "clients are sent to the target")
     restart(gone=None)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     stage.check(judge, NAMES, "two")
     on_drive = lambda path: attribute.objects([path], "two").keys()
-    wait_until(lambda: not on_drive(paths[0]) & on_drive(paths[1]), 10, "what was overtaken is gone, and what lay elsewhere is home")
+    wait_until(lambda: not on_drive(paths[0]) & on_drive(paths[1]), 10, "what was overtaken is gone, and what lay elsewhere is in place")
     print(f"injected: a drive of {target} yanked under writes; detected: {len(away)} names of it written meanwhile")
 
 
@@ -265,7 +265,7 @@ def test_what_is_deleted_while_its_drive_is_away_stays_deleted(make_stage, lab, 
     stage.disks[target][place] = lab.fault_fs(f"{target}d-back", directory=drive.directory, mountpoint=drive.mountpoint)
     assert attribute.objects([path], "two").keys() >= set(deleted), "the drive has them still"
     stage.start(target)
-    for _ in range(4):  # each time at whichever home the proxy chooses
+    for _ in range(4):  # each time at whichever replica the proxy chooses
         for name in deleted:
             assert judge.get("two", name).status == 404, name
     stage.check(judge, NAMES, "two")
@@ -282,7 +282,7 @@ def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage,
     name = next(name for name in NAMES if name in there and cluster.owner("two", name) == "t1")
     stage.kill("t1")
     stage.start("t1", fail_points={"t1": "copies.send=sleep:1500"})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     answer, begun = [], time.monotonic()
     writer = threading.Thread(target=lambda: answer.append(judge.put("two", name, 50_000).status), daemon=True)
     writer.start()
@@ -399,19 +399,19 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
 @needs_ext4
 def test_a_target_whose_misplaced_copies_are_away_does_not_show_older_ones(make_stage, seed):
     """D1: a drive is away while its names are written, so that the new versions lie on the other drive. It is back and has caught up, and
-    before they have moved home the other one dies. A third target still has the versions of before. While the last target with the
+    before they have moved to their place the other one dies. A third target still has the versions of before. While the last target with the
     new ones is down as well, the answer is 503."""
     rng = seeded(seed, "misplaced copies")
     stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, settings={"resilver.enabled": "false"})
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
     cluster.expect_errors(DEAD_DRIVE)
-    target, (home, other) = rng.choice(cluster.targets()), rng.sample([0, 1], 2)
-    home, other = stage.disks[target][home], stage.disks[target][other]
-    owned = attribute.objects([home.mountpoint], "two").keys() & {name for name in NAMES if cluster.owner("two", name) == target}
-    homes = copies_of(cluster, sorted(owned))
-    second = homes[min(owned)][-1] if homes[min(owned)][0] == target else homes[min(owned)][0]
+    target, (place, other) = rng.choice(cluster.targets()), rng.sample([0, 1], 2)
+    place, other = stage.disks[target][place], stage.disks[target][other]
+    owned = attribute.objects([place.mountpoint], "two").keys() & {name for name in NAMES if cluster.owner("two", name) == target}
+    replicas = copies_of(cluster, sorted(owned))
+    second = replicas[min(owned)][-1] if replicas[min(owned)][0] == target else replicas[min(owned)][0]
     (third,) = set(cluster.targets()) - {target, second}
-    names = sorted(name for name in owned if set(homes[name]) == {target, second})
+    names = sorted(name for name in owned if set(replicas[name]) == {target, second})
     drive_up = lambda disk: cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint))
     holds = lambda node, name: name in attribute.objects(cluster.drives(node), "two")
 
@@ -422,16 +422,16 @@ def test_a_target_whose_misplaced_copies_are_away_does_not_show_older_ones(make_
         wait_until(lambda name=name: judge.put("two", name, 3000).status == 200, 15, f"{name} is written")
     stage.start(target)
     wait_until(lambda: not flags_of(cluster, target) & DOWN, 15, "the target is up")
-    home.power_cut()
-    wait_until(lambda: drive_up(home) == 0, 15, "the drive is out")
+    place.power_cut()
+    wait_until(lambda: drive_up(place) == 0, 15, "the drive is out")
     for name in names:
         wait_until(lambda name=name: judge.put("two", name, 6000).status == 200, 15, f"{name} is written once more")
-    home.remount()
-    wait_until(lambda: drive_up(home) == 1, 60, "the drive is back")
+    place.remount()
+    wait_until(lambda: drive_up(place) == 1, 60, "the drive is back")
     ledger = lambda: json.loads((other.mountpoint / ".tarn/mirror.json").read_text())
     wait_until(lambda: not ledger()["behind"], 60, "the drive has caught up")
     on = lambda disk: attribute.objects([disk.mountpoint], "two").keys()
-    assert on(other) >= set(names) and not on(home) & set(names), "the new versions have moved home already"
+    assert on(other) >= set(names) and not on(place) & set(names), "the new versions have moved to their place already"
     other.power_cut()
     wait_until(lambda: drive_up(other) == 0, 15, "the other drive is out")
     assert all(holds(third, name) for name in names), "nothing old is left"
@@ -446,7 +446,7 @@ def test_a_target_whose_misplaced_copies_are_away_does_not_show_older_ones(make_
     configure(cluster, "rebalance.enabled=true", "resilver.enabled=true")
     everywhere = [drive for each in cluster.targets() for drive in cluster.drives(each)]
     wait_twice(cluster, everywhere, set(NAMES), 60, "each object lies on two targets, once on each")
-    wait_until(lambda: on(home) >= set(names), 60, "the new versions have moved home")
+    wait_until(lambda: on(place) >= set(names), 60, "the new versions have moved to their place")
     wait_until(lambda: not ledger()["misplaced"], 60, "nothing is misplaced")
     stage.check(judge, NAMES, "two")
     print(f"injected: both drives of {target} died in turn, and {second} was killed; detected: nothing old of {len(names)} names")

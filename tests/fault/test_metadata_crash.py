@@ -216,7 +216,7 @@ def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster, seed)
 
 
 @pytest.mark.parametrize("point", ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"])
-def test_a_rename_whose_new_home_dies_keeps_the_source(make_cluster, point, seed):
+def test_a_rename_whose_new_replica_dies_keeps_the_source(make_cluster, point, seed):
     body = body_of(seed)
     cluster = make_cluster(apart=True, targets=2, drives=1)
     source, goal = names_here_and_there(cluster)

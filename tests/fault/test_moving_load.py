@@ -9,7 +9,7 @@ from doses import FULL, dose
 from harness import attribute
 from harness.admin import does
 from harness.bulk import put_many
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from load import Crowd
 from machines import TERM
@@ -60,7 +60,7 @@ def test_clients_go_on_while_names_move(make_stage, seed):
     put_many(cluster, "still", OBJECTS, body=b"s" * 2000)
     stage.kill(*cluster.targets())
     stage.start(*cluster.targets(), fail_points={target: SLOW for target in cluster.targets()})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     work = RetryingWork(seed, NAMES)
     cluster.create_bucket("copied", ON_NODES)
     copied = RetryingWork(seed, NAMES, "copied")
@@ -99,7 +99,7 @@ def timed(said, what, cluster, change):
     before, begun = stored_map(cluster)["version"], time.monotonic()
     change()
     wait_until(lambda: stored_map(cluster)["version"] > before, 10, f"{what}: another map")
-    wait_until_home(cluster, SECONDS)
+    wait_until_in_place(cluster, SECONDS)
     seconds = time.monotonic() - begun
     said.append(f"{what} {seconds:.1f} s")
     return seconds
@@ -120,11 +120,11 @@ def crashed(said, stage, rng, normal):
     time.sleep(rng.uniform(0.1, normal / 2))
     stage.kill(dead)
     stage.start(dead, served=False)
-    wait_until_home(cluster, SECONDS)
+    wait_until_in_place(cluster, SECONDS)
     seconds = time.monotonic() - begun
     said.append(f"drain of {drained} with a kill of {dead} {seconds:.1f} s")
     does(cluster, "stop-maintenance", drained)
-    wait_until_home(cluster, SECONDS)
+    wait_until_in_place(cluster, SECONDS)
     assert seconds <= scaled(2 * normal + TERM + 2), "a crash costs more than as much time again, and a lease"
 
 
@@ -133,15 +133,15 @@ def overlapping(said, stage, rng):
     cluster = stage.cluster
     back, aside = rng.sample(cluster.targets(), 2)
     does(cluster, "start-maintenance", back)
-    wait_until_home(cluster, SECONDS)
+    wait_until_in_place(cluster, SECONDS)
     before = moved_bytes(cluster)
     first = where(cluster)
     does(cluster, "stop-maintenance", back)
     wait_until(lambda: attribute.data_files(cluster.drives(back)), 20, f"something moves to {back}")
     does(cluster, "start-maintenance", aside)
-    wait_until_home(cluster, SECONDS)
+    wait_until_in_place(cluster, SECONDS)
     last = where(cluster)
-    assert not last[aside], "something is left where no name is at home"
+    assert not last[aside], "something is left where no name belongs"
     misplaced = [key for target, each in last.items() for key in each if cluster.owner(*key) != target]
     assert not misplaced, misplaced[:5]
     assert sorted(name for each in last.values() for bucket, name in each if bucket == "still") == OBJECTS

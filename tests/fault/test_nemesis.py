@@ -39,7 +39,7 @@ def copies_of(cluster, bucket):
 
 
 class Ordeal:
-    """One cluster, one schedule, in epochs: faults and changes under load, then calm, in which everything must come home and
+    """One cluster, one schedule, in epochs: faults and changes under load, then calm, in which everything must get into place and
     the history is judged. What the next epoch is judged by begins with what was there then."""
 
     def __init__(self, site, seed):
@@ -74,7 +74,7 @@ class Ordeal:
     def checkpoint(self, number, renewing):
         site, begun = self.site, time.monotonic()
         site.wait_quiet(meanwhile=self.operator.settle)
-        home = time.monotonic() - begun
+        moved = time.monotonic() - begun
         with site.clients(1, timeout=20, name="maker")[0] as client:
             wait_until(lambda: renewing.make(client), 60, f"{RENEWED} is there")
         verdicts = [judge(site, names, bucket, copies_of(site.cluster, bucket)) for bucket, names in NAMES.items()]
@@ -85,8 +85,8 @@ class Ordeal:
         self.searches[1] += sum(verdict.report.given_up for verdict in verdicts)
         site.recorder.begin_anew(carried(ops, verdicts))
         self.say(f"checkpoint {number}: {len(ops)} calls judged, {sum(verdict.objects for verdict in verdicts)} objects, map "
-                 f"{site.map_version()}, targets {' '.join(site.present())}; all at home {home:.1f} s after the last change, judged "
-                 f"{time.monotonic() - begun - home:.1f} s later")
+                 f"{site.map_version()}, targets {' '.join(site.present())}; all in place {moved:.1f} s after the last change, judged "
+                 f"{time.monotonic() - begun - moved:.1f} s later")
 
     def converged(self):
         """As users see it."""

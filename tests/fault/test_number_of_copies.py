@@ -7,7 +7,7 @@ from copies import Reading, put_all, wait_full
 from disks import seeded
 from harness import attribute
 from harness import client as http
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 from stage import Churn
@@ -49,7 +49,7 @@ def wait_job(cluster, job, seconds=60):
     assert said[0]["err"] == "" and not said[0]["aborted"], said
 
 
-def homes_agree(cluster, copies):
+def replicas_agree(cluster, copies):
     """Each object lies on so many targets, in one version that is known to be everywhere."""
     found = {}
     for target in cluster.targets():
@@ -62,7 +62,7 @@ def test_nobody_who_reads_notices_another_number_of_copies(make_stage, seed):
     stage = make_stage(targets=3, drives=1)
     cluster = stage.cluster
     cluster.create_bucket("two", {"mirror": ON_NODES})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names = [f"n-{i:04}" for i in range(60)]
     put_all([stage.client(f"w{i}") for i in range(3)], "two", names, 20_000)
     reading = Reading(seed, names)
@@ -71,7 +71,7 @@ def test_nobody_who_reads_notices_another_number_of_copies(make_stage, seed):
         answer = ask(cluster, "p1", "POST", "/v1/buckets/two?provider=ais", action="make-n-copies", value=copies)
         assert answer.status == 200, answer
         wait_until(lambda: ask(cluster, "p1", "GET", "/v1/cluster?what=status", id=answer.text).json()["end_time"] != 0, 60, "it ends")
-        assert homes_agree(cluster, copies), copies
+        assert replicas_agree(cluster, copies), copies
         wait_full(cluster, len(names), "two")
     crowd.stop()
     print(f"{reading.count} reads")
@@ -84,7 +84,7 @@ def test_load_while_the_number_changes_and_targets_and_proxies_die(make_stage, s
     cluster = stage.cluster
     judge = stage.client("judge", [cluster.url_of("p2")], timeout=30)
     cluster.create_bucket("two", {})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names = [f"n-{i:04}" for i in range(20)]
     both = [cluster.url_of("p1"), cluster.url_of("p2")]
     kills = 0
@@ -103,8 +103,8 @@ def test_load_while_the_number_changes_and_targets_and_proxies_die(make_stage, s
         wait_job(cluster, job)
         time.sleep(rng.uniform(0, 0.5))
         crowd.stop()
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         stage.look(judge, names, "two", seconds=20)
-        wait_until(lambda: homes_agree(cluster, copies), 20, f"all objects lie on {copies} homes")
+        wait_until(lambda: replicas_agree(cluster, copies), 20, f"all objects lie on {copies} replicas")
     stage.check(judge, names, "two")
     print(f"injected: {kills} kills")

@@ -37,7 +37,7 @@ def get_at(site, proxy, name, strict=False, bucket=OWN):
 
 
 def heal_and_wait(site, seconds=10):
-    """How long it takes until writes of every target's names are taken and all is at home."""
+    """How long it takes until writes of every target's names are taken and all is in place."""
     begun = time.monotonic()
     site.network.heal()
     site.wait_quiet(seconds)
@@ -72,7 +72,7 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
         for crowd in crowds:
             crowd.stop()
     print("injected: " + ", ".join(f"{what}: {lost} packets" for what, (lost, _) in seconds.items())
-          + "; detected: at home again after " + ", ".join(f"{each:.1f} s" for _, each in seconds.values()))
+          + "; detected: in place again after " + ", ".join(f"{each:.1f} s" for _, each in seconds.values()))
     judge(site, NAMES)
     judge(site, NAMES, COPIED, copies=2)
     assert net.touched() and all(lost > 0 for lost, _ in seconds.values())

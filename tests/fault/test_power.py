@@ -138,7 +138,7 @@ class Recorded:
                     self.windows[target].append((begun, time.clock_gettime_ns(time.CLOCK_MONOTONIC)))
         self.ops = stage.recorder.ops()
         stage.start(*self.targets)
-        self.home = {name: stage.cluster.owner("data", name) for name in self.names}
+        self.owner_of = {name: stage.cluster.owner("data", name) for name in self.names}
         stage.kill(*self.targets)
         self.images = {target: stage.disks[target][0].crash_images() for target in self.targets}
         for target in self.targets:
@@ -151,7 +151,7 @@ class Recorded:
         for op in self.ops:
             if op.op == "list":
                 continue
-            target = self.home[op.name]
+            target = self.owner_of[op.name]
             images, cut = self.images[target], cuts[target]
             if images.cut_at(op.call) > cut:
                 continue

@@ -5,7 +5,7 @@ import os
 import pytest
 from disks import seeded
 from harness import attribute
-from harness.nodes import Job, give_names_to, wait_until_home
+from harness.nodes import Job, give_names_to, wait_until_in_place
 
 MIB = 1 << 20
 SENDER = ("move.send", "move.block", "move.before_erase", "delete.before_tombstone", "delete.before_unlink",
@@ -29,9 +29,9 @@ def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_
 
     before = everything()
     assert before.keys() == bodies.keys()
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     give_names_to(cluster, "t1")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     source = "t1"
     steps = [("t1", point) for point in SENDER] + [("t2", point) for point in RECEIVER]
     rng.shuffle(steps)
@@ -41,12 +41,12 @@ def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_
         dies = source if role == "t1" else goal
         stage.kill(dies)
         stage.start(dies, fail_points={dies: f"{point}=kill@{rng.randint(1, 4)}"})
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         give_names_to(cluster, goal)
         stage.wait_gone(dies, 30)
         kills += 1
         stage.start(dies)
-        wait_until_home(cluster, 60)
+        wait_until_in_place(cluster, 60)
         assert attribute.objects(cluster.drives(source)) == {}, point
         assert attribute.objects(cluster.drives(goal)) == before, point
         source = goal
@@ -55,7 +55,7 @@ def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_
     assert hits == kills == len(SENDER) + len(RECEIVER)
 
     give_names_to(cluster, "t1", "t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert everything() == before
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body

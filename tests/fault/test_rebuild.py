@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import attribute, client, jobs
 from harness.coded import put_aside
-from harness.nodes import stored, stored_map, wait_until_home
+from harness.nodes import stored, stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from test_coded_repair import PROPS, read_all, slices, wait_whole
 from test_number_of_copies import ON_NODES, set_copies
@@ -20,7 +20,7 @@ MIB = 1 << 20
 def make(make_cluster, count=12, size=600_000, options=None, **settings):
     cluster = make_cluster(targets=5, drives=1, settings={"target.out_after": "4s"} | settings, **options or {})
     cluster.create_bucket("cut", PROPS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     rng = random.Random(1)
     wanted = {f"n-{i}": rng.randbytes(size) for i in range(count)}
     for name, body in wanted.items():
@@ -147,7 +147,7 @@ def test_a_stop_is_over_when_more_is_lost(make_cluster):
 def store_wide(cluster, seed, count, size):
     """As many objects of 2 + 2."""
     cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"parity_slices": 2}})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     rng = random.Random(seed)
     wanted = {f"n-{i:03}": rng.randbytes(size) for i in range(count)}
     for name, body in wanted.items():

@@ -8,7 +8,7 @@ import time
 import pytest
 from harness import attribute, client, jobs
 from harness.cli import Cli
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from test_coded_repair import PROPS, read_all, slices, wait_whole
 from test_rebuild import left, make, reports, running
@@ -66,7 +66,7 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     """A drive out of service may be back for a minute; from then on slices that lay there are missing ones."""
     cluster = make_cluster(targets=4, drives=2)
     cluster.create_bucket("cut", PROPS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     rng = random.Random(seed)
     wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(60)}
     for name, body in wanted.items():
@@ -206,7 +206,7 @@ def test_the_time_left_is_right_to_a_fifth(make_cluster):
     settings = {"target.out_after": "4s", "rebuild.bandwidth_max": "64KiB"}
     cluster = make_cluster(targets=5, drives=1, settings=settings)
     cluster.create_bucket("cut", PROPS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wanted, lost = evenly_lost(cluster, "t2", 300, 40_000)
     assert lost >= 450, "too little would be lost"
     cluster.kill("t2")
@@ -240,14 +240,14 @@ def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
     owner = cluster.owner("cut", "broken")
     cluster.kill(owner)
     cluster.start(owner, fail_points="coded.before_record=kill")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     body = random.Random(seed).randbytes(600_000)
     with pytest.raises((OSError, client.ProtocolError)):
         client.request("PUT", cluster.url("cut", "broken"), body, expect=False)
     cluster.wait_exit(owner)
     assert sorted(map(len, slices(cluster)["broken"].values())) == [1, 1, 1], "it was to die behind the last seal"
     cluster.start(owner)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
 
     def told(key, count):
         its = of_bucket(cluster)

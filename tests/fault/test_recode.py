@@ -9,7 +9,7 @@ from disks import seeded
 from harness import attribute
 from harness import client as http
 from harness.coded import props, put_aside
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from latency import forget_pages
 from load import Crowd
@@ -60,7 +60,7 @@ def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
     cluster.expect_errors(ERRORS)
     cluster.expect_errors(r" error (drive|repair) ")
     cluster.create_bucket("coded")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     with stage.client("first", timeout=30) as first:
         for name in NAMES:
             assert first.put("coded", name, rng.choice((0, 100, 5000, 300_000))).status == 200
@@ -109,7 +109,7 @@ def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
     stage = make_stage(targets=2, drives=1, faulty=True)
     cluster = stage.cluster
     cluster.create_bucket("cut")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     old, new = rng.randbytes(200_000), rng.randbytes(200_000)
     assert cluster.put("cut", "a", old).status == 200
     _, drive = slow_to_read(stage)
@@ -132,7 +132,7 @@ def test_a_hand_over_does_not_wait_for_what_is_being_recoded(make_stage, seed):
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
     cluster.create_bucket("cut")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     old, new = rng.randbytes(4_000_000), rng.randbytes(200_000)
     assert cluster.put("cut", "a", old).status == 200
     target, drive = slow_to_read(stage)

@@ -12,7 +12,7 @@ from copies import ON_NODES, Reading, files_of, put_all, wait_settled
 from disks import seeded
 from harness import client as http
 from harness.cluster import process_is_alive
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
 from history import now_ns
 from load import Crowd
@@ -31,7 +31,7 @@ def start(make_stage, **options):
     stage = make_stage(apart=True, targets=3, drives=1, **options)
     stage.cluster.create_bucket("two", ON_NODES)
     put_all([stage.client(f"f{i}") for i in range(8)], "two", STILL, 20_000)
-    wait_until_home(stage.cluster)
+    wait_until_in_place(stage.cluster)
     return stage
 
 
@@ -71,18 +71,18 @@ def test_a_rolling_restart_fails_no_read_and_moves_only_what_was_written_meanwhi
     before = files_of(cluster, set(STILL))
     assert len(before) == 2 * len(STILL)
     with Load(stage, seed) as load:
-        for wait in (True, False):  # until all is at home again, and only until the target is back
+        for wait in (True, False):  # until all is in place again, and only until the target is back
             for target in cluster.targets():
                 moved, since = moved_bytes(cluster), now_ns()
                 stage.kill(target, number=signal.SIGTERM)
                 stage.start(target)
                 if wait:
-                    wait_until_home(cluster)
+                    wait_until_in_place(cluster)
                     moved, written = moved_bytes(cluster) - moved, written_since(stage, since)
                     said.append(f"{target}: {written} bytes written, {moved} moved")
                     assert moved <= written, said  # nothing, when it was back before the others had taken its names
                     total += moved
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     assert total > 0, said
     print(f"injected: 6 restarts; detected: {load.direct.count} reads through the redirect, {load.relayed.count} through the "
           f"relay, of which {len(load.direct.failures)} and {len(load.relayed.failures)} failed; {'; '.join(said)}")
@@ -113,7 +113,7 @@ def test_kills_of_all_targets_fail_no_relayed_read_of_what_is_not_being_written(
             time.sleep(rng.uniform(0, 1))
             stage.start(target)
             gaps.append(direct.last_failure(since) if len(direct.failures) > failed else 0)
-            wait_until_home(cluster)
+            wait_until_in_place(cluster)
     finally:
         for crowd in crowds:
             crowd.stop()
@@ -154,5 +154,5 @@ def test_a_target_that_ends_gives_its_names_away_and_lets_readers_have_the_rest(
     print(f"written elsewhere {seconds:.2f} s after SIGTERM")
     wait_until(lambda: not process_is_alive(ending), 10, "it has ended")
     cluster.start("t1")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.get("data", other).body == b"new" and cluster.get("data", large).body == body

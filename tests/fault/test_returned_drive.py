@@ -9,7 +9,7 @@ from disks import seeded
 from doses import dose
 from harness import attribute
 from harness import client as http
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 
@@ -72,7 +72,7 @@ def test_a_drive_that_returns_brings_nothing_old_back(make_stage, seed):
     """At no moment of its return is an old version read or listed, or is there again what was deleted: of objects with copies on
     other targets, and of those that were written anew to another drive of the same one."""
     rng = seeded(seed, "returned drive")
-    # Nothing moves home by itself: what has a single copy would go with the drive when it is given up again.
+    # Nothing moves to its place by itself: what has a single copy would go with the drive when it is given up again.
     stage = make_stage(apart=True, targets=3, drives=2, settings={"resilver.enabled": "false"})
     cluster = stage.cluster
     cluster.create_bucket("copied", ON_NODES)
@@ -82,7 +82,7 @@ def test_a_drive_that_returns_brings_nothing_old_back(make_stage, seed):
 
     put_all(clients("p"), "copied", COPIED, 1000)
     put_all(clients("q"), "data", SINGLE, 1000)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     target, place = rng.choice(cluster.targets()), rng.choice([0, 1])
     path = cluster.drives(target)[place]
     old = {bucket: sorted(attribute.objects([path], bucket)) for bucket in ("copied", "data")}
@@ -110,13 +110,13 @@ def test_a_drive_that_returns_brings_nothing_old_back(make_stage, seed):
                 detach(cluster, target, path)
     finally:
         crowd.stop()
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     print(f"injected: a drive of {target} with {len(kept['copied'] + kept['data'])} old and {len(deleted['copied'] + deleted['data'])} "
           f"deleted objects attached 3 times; detected: {watch.count} calls meanwhile")
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, COPIED, "copied", only=lambda op: op.bucket == "copied")
         stage.check(judge, SINGLE, "data", only=lambda op: op.bucket == "data")
-    # And no double copies of what lies there (D6), once drives may give back what is not at home there.
+    # And no double copies of what lies there (D6), once drives may give back what does not belong there.
     wait_full(cluster, len(cluster.names("copied")), "copied", seconds=dose(30, 300))
     assert http.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?resilver.enabled=true", b"", expect=False).status == 200
     drives = [drive for each in cluster.targets() for drive in cluster.drives(each)]

@@ -9,7 +9,7 @@ import pytest
 from copies import ON_NODES, redundancy
 from harness import attribute, client, jobs
 from harness.cli import Cli
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 KIB = 1 << 10
@@ -23,14 +23,14 @@ BAD = r"bad file|does not match|not what was stored|no other copy"
 def three(make_cluster):
     cluster = make_cluster(targets=3, drives=2)
     cluster.expect_errors(BAD)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
 def store(cluster, bucket, props, sizes, rng):
     if bucket != "data":  # that is there already
         cluster.create_bucket(bucket, props)
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(size) for i, size in enumerate(sizes)}
     for name, body in bodies.items():
         assert cluster.put(bucket, name, body).status == 200
@@ -133,7 +133,7 @@ def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
     rng = random.Random(seed)
     cluster = make_cluster(targets=2, drives=2, fail_points={"t1": "mirror.before_repair=error", "t2": "mirror.before_repair=error"})
     cluster.expect_errors(BAD + "|bad copy stays|not put right| http ")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     single = store(cluster, "data", None, [70_000] * 6, rng)
     mirrored = store(cluster, "mir", ON_DRIVES, [MIB + 1] * 4, rng)
 

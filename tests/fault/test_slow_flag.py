@@ -11,7 +11,7 @@ import pytest
 from disks import seeded
 from harness import attribute, client
 from harness.coded import KIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn
@@ -96,7 +96,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", BUCKETS[kind])
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(rng.choice((70, 300)) * KIB) for i in range(12)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200
@@ -111,7 +111,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
         points = {target: f"safety.pass_over_late=off;{slow_point if target == slow else ''}".rstrip(";") for target in cluster.targets()}
         stage.kill(*cluster.targets())
         stage.start(*cluster.targets(), fail_points=points)
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         drives = [str(drive) for target in cluster.targets() for drive in cluster.drives(target)]
         before = {drive: reads_of(cluster, drive) for drive in drives}
         return lambda *some: {drive: reads_of(cluster, drive) - before[drive] for drive in some or drives}
@@ -131,12 +131,12 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
 
     if kind not in ("striped", "on nodes"):
         return  # there is enough elsewhere with any target gone
-    homes = {}
+    replicas = {}
     for target in cluster.targets():
         for said in map(attribute.decode, attribute.data_files(cluster.drives(target)).values()):
             if kind == "on nodes" or said["kind"] == 3:  # what bytes come from
-                homes.setdefault(said["name"], set()).add(target)
-    other = rng.choice([home for its in homes.values() if slow in its for home in sorted(its - {slow})])
+                replicas.setdefault(said["name"], set()).add(target)
+    other = rng.choice([replica for its in replicas.values() if slow in its for replica in sorted(its - {slow})])
     stage.kill(other)
 
     def is_read(name):
@@ -158,7 +158,7 @@ def test_readers_come_back_to_a_slow_drive(make_stage, seed):
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", BUCKETS["on nodes"])
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = {f"n-{i}": rng.randbytes(50 * KIB) for i in range(16)}
     for name, body in bodies.items():
         assert cluster.put("cut", name, body).status == 200

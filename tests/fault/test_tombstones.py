@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from machines import flags_of
 from workload import ERRORS
@@ -57,7 +57,7 @@ def test_tombstones_go_after_their_time(make_stage):
     for bucket in ("data", "m"):
         for name in names:
             assert cluster.put(bucket, name, b"old").status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     for bucket in ("data", "m"):
         for name in gone:
             assert cluster.delete(bucket, name).status == 200
@@ -116,7 +116,7 @@ def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage)
     stage = make_stage(targets=3, drives=1, meta="etcd", settings=SETTINGS)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     mine = cluster.names_owned_by("t2", "data", 15)
     *others, extra = cluster.names_owned_by("t1", "data", 16)
     for name in [*mine, *others]:
@@ -130,7 +130,7 @@ def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage)
     wait_until(lambda: forgotten(cluster, "t1") > len(others), 10 * KEEP, "and another one", every=0.1)
     early = forgotten(cluster)
     stage.start("t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     print(f"injected: t2 away for more than {KEEP} s; detected: {early} tombstones forgotten meanwhile, of {len(mine)} names none")
     assert early <= len(others) + 1 + PROBE
     assert all(cluster.get("data", name).status == 404 for name in mine)
@@ -144,7 +144,7 @@ def test_a_target_that_was_away_for_too_long_is_not_let_in_with_what_it_has(make
     stage = make_stage(targets=2, drives=1, meta="etcd", settings=SETTINGS | {"target.out_after": "1s"})
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names = cluster.names_owned_by("t2", "data", 10)
     for name in names:
         assert cluster.put("data", name, b"old").status == 200

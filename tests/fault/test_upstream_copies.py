@@ -146,7 +146,7 @@ def test_all_copies_go_together(make_cluster, tmp_path, rng):
         assert s3.client.get_object(Bucket="data", Key="o-1")["Body"].read() == written
         bodies["o-1"] = written
         wait_copies(cluster, bodies)
-        for _ in range(8):  # whichever home is asked
+        for _ in range(8):  # whichever replica is asked
             assert cluster.get(bucket, "o-1").body == written
 
         bodies["o-2"] = rng.randbytes(50_000)

@@ -13,7 +13,7 @@ from harness.admin import does
 from harness.azurite import AzureServer
 from harness.cluster import SHORT_LEASES
 from harness.coded import props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
 from test_upstream_faults import read_at_last
@@ -167,7 +167,7 @@ def test_when_an_owner_dies_in_a_write_no_target_serves_what_upstream_has_not(ma
     owner = cluster.owner(uri, "a")
     cluster.kill(owner)
     cluster.start(owner, fail_points=f"{step}=kill@1", environment=CREDENTIALS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.owner(uri, "a") == owner and is_stored(cluster, uri, "a")
     with contextlib.suppress(client.ProtocolError, OSError):
         answer = client.request(verb, cluster.url(uri, "a"), new if verb == "PUT" else None)
@@ -177,7 +177,7 @@ def test_when_an_owner_dies_in_a_write_no_target_serves_what_upstream_has_not(ma
     assert now == (old if step in STEPS[:2] else new if verb == "PUT" else None)
     assert read_everywhere(cluster, uri, "a") == {now}, "while the owner is away"
     cluster.start(owner, environment=CREDENTIALS)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert read_everywhere(cluster, uri, "a") == {now}
     wait_until(lambda: cluster.put(uri, "a", newer).status == 200, 60, "the client sends it again")
     assert upstream_body(s3, bucket, "a") == newer and read_everywhere(cluster, uri, "a") == {newer}
@@ -259,7 +259,7 @@ def test_a_name_that_gets_another_owner_while_it_is_written_upstream(make_cluste
         assert server.objects == new
         for name in names:
             assert read_at_last(cluster, uri, name) == new[name], (name, name in moved, answers[name])
-        wait_until_home(cluster, 60)
+        wait_until_in_place(cluster, 60)
         if change is leaves:
             cluster.wait_exit(before[names[0]], 60)
         for name in names:

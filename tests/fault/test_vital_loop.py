@@ -10,7 +10,7 @@ import time
 
 import pytest
 from harness import client as http
-from harness.nodes import call, give_names_to, signed, wait_until_home
+from harness.nodes import call, give_names_to, signed, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from harness.watchers import Watcher
 
@@ -73,7 +73,7 @@ def test_a_node_whose_work_stands_still_keeps_its_lease_and_is_heard(make_cluste
     cluster.up(fail_points={node: held_up(seconds, tmp_path / "held")})
     (name,) = cluster.names_owned_by("t1", "data", 1)
     assert cluster.put("data", name, b"before").status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     for log in cluster.logs.values():
         assert not log.matching("failpoint hit name=loop"), "held up too early to show anything"
     heart = Heart(cluster, "t1")
@@ -205,7 +205,7 @@ def test_moving_large_objects_delays_no_lease_and_no_heartbeat(make_cluster, see
     names = [f"large-{i}" for i in range(16)]
     for name in names:
         assert cluster.put("data", name, body).status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     for log in cluster.logs.values():
         log.mark()  # that all shared one processor until just now is no part of this
     before = stalls(cluster)
@@ -214,7 +214,7 @@ def test_moving_large_objects_delays_no_lease_and_no_heartbeat(make_cluster, see
     with Traffic(cluster, names, body, rng) as traffic:
         for owners in (["t1"], ["t2"], ["t1", "t2"]):
             give_names_to(cluster, *owners)
-            wait_until_home(cluster, 60)
+            wait_until_in_place(cluster, 60)
     seconds = time.monotonic() - begun
     gaps = [heart.end() for heart in hearts]
     moved = sum(int(word.removeprefix("bytes=")) for target in ("t1", "t2") for line in cluster.logs[target].matching("rebalance ended ")

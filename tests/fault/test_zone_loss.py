@@ -6,7 +6,7 @@ from disks import seeded
 from harness import attribute, client
 from harness.cluster import process_is_alive
 from harness.coded import FULL_COPY, KIB, LIMIT, MIB, props
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 ZONES = {"z1": ("t1", "t4"), "z2": ("t2", "t5"), "z3": ("t3", "t6")}
@@ -64,7 +64,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
     cluster.expect_errors(ZONE_DOWN)
     cluster.create_bucket("two", ON_NODES)
     cluster.create_bucket("cut", props(layout, 4, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wanted = {(bucket, f"n-{i}"): rng.randbytes(SIZES[i % len(SIZES)]) for bucket in ("two", "cut") for i in range(18)}
     for (bucket, name), body in wanted.items():
         answer = cluster.put(bucket, name, body)
@@ -98,7 +98,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
         assert sorted(cluster.names(bucket)) == names
 
     stage.start(*dead)
-    wait_until_home(cluster, 60)
+    wait_until_in_place(cluster, 60)
     for bucket in ("two", "cut"):
         wait_until(lambda b=bucket: (said := redundancy(cluster, b))["survives_zones"] == 1 and said["reduced"] == 0 and said["complete"],
                    120, f"{bucket} survives a zone again")

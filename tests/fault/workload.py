@@ -124,11 +124,11 @@ def judge(site, names, bucket="data", copies=1):
     assert report.given_up * 4 <= report.names, "too many names were only judged by the fast checker"
     if copies > 1:
         wait_full(cluster, len(listed.names), bucket)
-    wait_at_home(cluster, bucket, sorted(entry[0] for entry in listed.names), copies)
+    wait_placed(cluster, bucket, sorted(entry[0] for entry in listed.names), copies)
     return Verdict(report, found, len(listed.names))
 
 
-def wait_at_home(cluster, bucket, names, copies, seconds=20):
+def wait_placed(cluster, bucket, names, copies, seconds=20):
     """Until the drives hold so many copies of each of these names, one of them at its owner, and nothing else of the bucket:
     the files of one of this name that was destroyed are erased in the background."""
     found = []
@@ -136,19 +136,19 @@ def wait_at_home(cluster, bucket, names, copies, seconds=20):
     def misplaced():
         try:
             lies = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
-            homes = {name: cluster.owner(bucket, name) for name in names}
+            owners = {name: cluster.owner(bucket, name) for name in names}
         except AssertionError as error:  # two files; a proxy that has not heard yet from a target that was stopped
             return [str(error)]
         counted = collections.Counter(name for each in lies.values() for name in each)
         wrong = [f"{name}: {counted[name]} copies" for name in {*counted, *names} if counted[name] != copies * (name in names)]
-        return wrong or [f"{name} is not at home" for name in names if name not in lies[homes[name]]]
+        return wrong or [f"{name} is misplaced" for name in names if name not in lies[owners[name]]]
 
     def placed():
         found[:] = misplaced()
         return not found
 
     try:
-        wait_until(placed, seconds, f"{bucket} is at home", every=0.1)
+        wait_until(placed, seconds, f"{bucket} is in place", every=0.1)
     except AssertionError:
         raise AssertionError(f"{bucket}: wanted {copies} copies of each object where it belongs, found {found[:10]}") from None
 

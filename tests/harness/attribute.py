@@ -57,7 +57,7 @@ def _coding(reader):
     out = {"layout": layout, "k": k, "m": m, "block_bytes": reader.number(), "set": reader.fixed(),
            "written": (reader.number(), reader.number(), reader.number())}
     ids = [""] + [reader.text() for _ in range(reader.number())]
-    out["homes"] = [ids[home] for home in reader.bytes(k + m)]
+    out["holders"] = [ids[holder] for holder in reader.bytes(k + m)]
     out["whole"] = ids[reader.bytes(1)[0]]
     return out
 

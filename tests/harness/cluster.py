@@ -435,7 +435,7 @@ class Cluster:
         return [entry["name"] for entry in self.list(bucket, **value)]
 
     def owner(self, bucket, name):
-        """The node to which the proxy sends writers of a name, and who asks about it; readers may go to another home."""
+        """The node to which the proxy sends writers of a name, and who asks about it; readers may go to another replica."""
         answer = self.head(bucket, name, follow=False)
         assert answer.status == 302, answer
         for node in self.targets():

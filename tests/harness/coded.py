@@ -34,20 +34,20 @@ def records_of(cluster, name):
     return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in targets(cluster)) if name in found]
 
 
-def at_two_homes(cluster, name):
-    """Also: the other home has heard that both have it."""
+def at_two_replicas(cluster, name):
+    """Also: the other replica has heard that both have it."""
     said = records_of(cluster, name)
     return len(said) == 2 and said[0] == said[1]
 
 
 def record_of(cluster, name):
-    """What the homes of the record say; after a moment, in which they hear that all have it, all say the same."""
+    """What the replicas of the record say; after a moment, in which they hear that all have it, all say the same."""
 
     def agreed():
         said = records_of(cluster, name)
         return said and len({str(each) for each in said}) == 1 and said
 
-    said = wait_until(agreed, 5, "all homes of the record say the same")
+    said = wait_until(agreed, 5, "all replicas of the record say the same")
     return said[0], len(said)
 
 

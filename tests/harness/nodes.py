@@ -63,13 +63,13 @@ def stored_map(cluster):
 
 
 def is_settled(cluster):
-    """All live targets act by the newest map, and nothing lies where it is not at home."""
+    """All live targets act by the newest map, and nothing lies where it does not belong."""
     now = stored_map(cluster)
     return not now.get("past") and int(stored(cluster, "/tarn/settled")[0]) == now["version"]
 
 
-def wait_until_home(cluster, seconds=30):
-    wait_until(lambda: is_settled(cluster), seconds, "all names are at home")
+def wait_until_in_place(cluster, seconds=30):
+    wait_until(lambda: is_settled(cluster), seconds, "all names are in place")
 
 
 def give_names_to(cluster, *owners):

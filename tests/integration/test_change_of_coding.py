@@ -9,7 +9,7 @@ from aistore.sdk import Client
 from harness import attribute, client
 from harness.coded import FULL_COPY, KIB, LIMIT, get, props, record_of, records_of, slices_of, targets
 from harness.jobs import ended, snaps, start, total
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 300 * KIB + 5)
@@ -18,7 +18,7 @@ SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 300 * KIB + 5)
 @pytest.fixture
 def four(make_cluster):
     cluster = make_cluster(targets=4, drives=1)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -51,7 +51,7 @@ def wait_kept(cluster, bodies, k, m, layout):
     def of(name):
         coded = k > 0 and len(bodies[name]) > LIMIT
         wanted = {i: 1 for i in range(k + m)} | ({FULL_COPY: 1} if layout == "whole" else {}) if coded else {}
-        return {index: len(homes) for index, homes in slices_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
+        return {index: len(holders) for index, holders in slices_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
 
     for name, body in bodies.items():
         wait_until(lambda of_name=name: of(of_name), 60, f"{name} is kept as {k}+{m} {layout}", every=0.2)
@@ -171,7 +171,7 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
     """After job.patience, not before: what is in the way may be a target that is away for a moment."""
     cluster = make_cluster(targets=4, drives=1, settings={"job.patience": "3s"})
     cluster.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices|not kept|job")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     cluster.create_bucket("cut", props("striped", 2, 1))
     for i in range(3):
         assert cluster.put("cut", f"n-{i}", os.urandom(70 * KIB + i)).status == 200
@@ -211,7 +211,7 @@ def test_what_was_overtaken_stays_hidden_when_records_get_copies_on_drives(make_
     """A drive is away while its names are written, so that the new versions lie on the other one. It is back, and a larger m gives each
     target two records of a name. Before anything has been dropped, moved or copied the other drive goes: nobody reads an old version."""
     cluster = make_cluster(targets=2, drives=2, settings={"resilver.enabled": "false"})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     cluster.create_bucket("cut", props("striped", 1, 1))
     owned = cluster.names_owned_by("t1", "cut", 24)
     for name in owned:
@@ -230,9 +230,9 @@ def test_what_was_overtaken_stays_hidden_when_records_get_copies_on_drives(make_
     cluster.kill("t1")
     aside.rename(first)
     cluster.start("t1", fail_points="mirror.before_drop=error;mirror.before_repair=error")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     change(cluster, {"ec": {"parity_slices": 2}})
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert all(on(first)[name] != on(second)[name] for name in names), "an old version has gone already"
     cluster.kill("t1")
     second.rename(aside)

@@ -6,7 +6,7 @@ import threading
 import pytest
 from harness import client
 from harness.jobs import ended, snaps, stop, total
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from test_node_copies import ON_NODES, fill, files_of, read_all, redundancy, wait_agree
 
@@ -16,7 +16,7 @@ ONE_MORE = {"mirror": {"enabled": True, "domain": "node", "copies": 2}}
 @pytest.fixture
 def three(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -120,38 +120,38 @@ def test_what_cannot_be_is_refused(three):
     refused({"enabled": True})
 
 
-def test_a_new_home_does_not_answer_for_those_who_had_the_name(three):
-    """Its owner dies before it has given the name to the other home, which knows nothing of it and must say so."""
+def test_a_new_replica_does_not_answer_for_those_who_had_the_name(three):
+    """Its owner dies before it has given the name to the other replica, which knows nothing of it and must say so."""
     three.create_bucket("two")
     bodies = put_all(three, three.names_owned_by("t1", "two", 8))
     three.kill("t1")
     three.start("t1", fail_points="move.send=kill")
-    wait_until_home(three)
+    wait_until_in_place(three)
     begin(three, "PATCH", "set-bprops", ONE_MORE)
     three.wait_exit("t1", 20)
     relay = three.url_of("p1", "relay")
     statuses = {client.request("GET", three.url("two", name, relay), expect=False).status for name in [*bodies] * 3}
     assert statuses == {503}, "they exist, and nobody who is there has them"
     three.start("t1")
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, bodies)
     read_all(three, bodies)
 
 
-def test_a_write_under_way_comes_to_the_new_homes_as_well(three):
-    """It has been given to all homes of the old number when the number changes, and the owner is slow to commit its own."""
+def test_a_write_under_way_comes_to_the_new_replicas_as_well(three):
+    """It has been given to all replicas of the old number when the number changes, and the owner is slow to commit its own."""
     three.create_bucket("two", ON_NODES)
     (name,) = three.names_owned_by("t1", "two", 1)
     put_all(three, [name])
     wait_agree(three, [name])
     three.kill("t1")
     three.start("t1", fail_points="copies.before_own=sleep:2500")
-    wait_until_home(three)
+    wait_until_in_place(three)
     body = os.urandom(1000)
     answers = []
     writer = threading.Thread(target=lambda: answers.append(three.put("two", name, body, timeout=60)))
     writer.start()
-    wait_until(lambda: three.logs["t1"].matching("failpoint hit name=copies.before_own"), 10, "the other home has it")
+    wait_until(lambda: three.logs["t1"].matching("failpoint hit name=copies.before_own"), 10, "the other replica has it")
     change(three, "POST", "make-n-copies", 3)
     writer.join()
     assert answers[0].status == 200

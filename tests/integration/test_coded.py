@@ -1,4 +1,4 @@
-"""Buckets with `ec.enabled`: objects are cut into slices, and any m of their homes may be lost."""
+"""Buckets with `ec.enabled`: objects are cut into slices, and any m of their holders may be lost."""
 
 import contextlib
 import itertools
@@ -10,8 +10,8 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
-from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, props, put_aside, record_of, records_of, slices_of, targets
-from harness.nodes import wait_until_home
+from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_replicas, flip, get, props, put_aside, record_of, records_of, slices_of, targets
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 def coded(k=2, m=1, **others):
@@ -22,7 +22,7 @@ def coded(k=2, m=1, **others):
 def four(make_cluster):
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("cut", coded())
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -37,13 +37,13 @@ def test_an_object_lies_in_slices_and_is_read_as_it_was(four):
         got = get(four, name)
         assert got.status == 200 and got.body == body
         assert got.headers["ETag"] == answer.headers["ETag"] and int(got.headers["Content-Length"]) == size
-        wait_until(lambda: at_two_homes(four, name), 5, "the record has two homes")
+        wait_until(lambda: at_two_replicas(four, name), 5, "the record has two replicas")
         record, _ = record_of(four, name)
         assert record["size"] == size and record["coding"]["k"] == 2 and record["coding"]["m"] == 1
         lies = slices_of(four, name)
-        assert sorted(lies) == [0, 1, 2] and len({homes[0] for homes in lies.values()}) == 3
+        assert sorted(lies) == [0, 1, 2] and len({holders[0] for holders in lies.values()}) == 3
         ids = {four.nodes[target]["id"]: target for target in targets(four)}
-        assert [ids[home] for home in record["coding"]["homes"]] == [lies[i][0] for i in range(3)]
+        assert [ids[holder] for holder in record["coding"]["holders"]] == [lies[i][0] for i in range(3)]
     assert sorted(four.names("cut")) == sorted(BODIES)
 
 
@@ -52,7 +52,7 @@ def test_small_objects_are_copied(four):
         assert four.put("cut", f"small-{size}", b"x" * size).status == 200
         assert get(four, f"small-{size}").body == b"x" * size
         assert slices_of(four, f"small-{size}") == {}
-        wait_until(lambda: at_two_homes(four, f"small-{size}"), 5, "there are two copies")
+        wait_until(lambda: at_two_replicas(four, f"small-{size}"), 5, "there are two copies")
 
 
 def test_ranges(four):
@@ -122,15 +122,15 @@ def test_it_is_read_without_any_one_target(four):
             assert got.body == body, name
         print(f"all {len(bodies)} names read without {target}: {time.monotonic() - begun:.2f} s")
         four.start(target)
-        wait_until_home(four)
+        wait_until_in_place(four)
 
 
-def test_too_few_slices_are_said_and_read_again_when_homes_are_back(four):
+def test_too_few_slices_are_said_and_read_again_when_holders_are_back(four):
     body = os.urandom(400 * KIB)
     name = four.names_owned_by("t1", "cut", 1)[0]
     assert four.put("cut", name, body).status == 200
     owner = four.owner("cut", name)
-    others = [homes[0] for homes in slices_of(four, name).values() if homes[0] != owner]
+    others = [holders[0] for holders in slices_of(four, name).values() if holders[0] != owner]
     four.kill(*others[:2])
 
     def refused():
@@ -143,7 +143,7 @@ def test_too_few_slices_are_said_and_read_again_when_homes_are_back(four):
     said = wait_until(refused, 20, "too few slices are an error")
     assert "2 are needed" in said.json()["message"], said
     four.start(*others[:2])
-    wait_until_home(four)
+    wait_until_in_place(four)
     got = wait_until(lambda: (answer := get(four, name)).status == 200 and answer, 20, "it is read again")
     assert got.body == body
 
@@ -157,7 +157,7 @@ def test_an_object_without_slices_is_lost_and_not_gone(four):
             if said["name"] == "a":
                 os.unlink(path)
     four.start(*targets(four))
-    wait_until_home(four)
+    wait_until_in_place(four)
     four.expect_errors("object lost|slices are left")
     got = wait_until(lambda: (answer := get(four, "a")).status != 503 and answer, 20, "it is judged")
     assert got.status == 500 and "fewer than 2 of its 3 slices are left" in got.json()["message"], got
@@ -187,7 +187,7 @@ def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(fou
     assert before
     put_aside(four, "t4")
 
-    def home(target):
+    def in_place(target):
         said = client.request("GET", four.endpoint + "/v1/cluster?what=rebalance").json()
         return said["settled"] == said["map"] and said["targets"][four.nodes[target]["id"]]["state"] == "home"
 
@@ -196,21 +196,21 @@ def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(fou
         assert four.put("cut", f"after-{i}", os.urandom(100 * KIB)).status == 200
     time.sleep(2)
     assert {said["name"] for _, said in attribute.slices(four.drives("t4"))} == before
-    wait_until(lambda: home("t1") or home("t2") or home("t3"), 20, "others hold nothing that is not theirs")
-    assert not home("t4"), "it holds slices, so it is needed"
+    wait_until(lambda: in_place("t1") or in_place("t2") or in_place("t3"), 20, "others hold nothing that is not theirs")
+    assert not in_place("t4"), "it holds slices, so it is needed"
     for name in before:
         assert get(four, name).status == 200
 
 
-def test_a_version_that_was_overtaken_goes_from_who_is_no_home_any_more(four):
-    """Nobody knows whether all homes had it, and they may not give what is newer to one that is none."""
+def test_a_version_that_was_overtaken_goes_from_who_is_no_replica_any_more(four):
+    """Nobody knows whether all replicas had it, and they may not give what is newer to one that is none."""
     (name,) = four.names_owned_by("t1", "cut", 1)
     assert four.put("cut", name, b"first").status == 200
-    wait_until(lambda: at_two_homes(four, name), 5, "there are two copies")
+    wait_until(lambda: at_two_replicas(four, name), 5, "there are two copies")
     (other,) = [target for target in targets(four) if target != "t1" and name in attribute.objects(four.drives(target), "cut")]
     four.kill("t1")
     four.start("t1", fail_points="copies.before_own=kill")
-    wait_until_home(four)
+    wait_until_in_place(four)
     with contextlib.suppress(OSError):
         assert four.put("cut", name, b"second").status >= 500
     four.wait_exit("t1", 20)
@@ -225,12 +225,12 @@ def test_a_version_that_was_overtaken_goes_from_who_is_no_home_any_more(four):
         except OSError:
             return False
 
-    wait_until(put, 30, "it is written without that home")
+    wait_until(put, 30, "it is written without that replica")
     put_aside(four, other)
     four.start(other)
     wait_until(lambda: name not in attribute.objects(four.drives(other), "cut"), 30, "what was overtaken is erased")
     assert get(four, name).body == b"the third"
-    wait_until(lambda: at_two_homes(four, name), 5, "both homes have it")
+    wait_until(lambda: at_two_replicas(four, name), 5, "both replicas have it")
 
 
 def test_a_changed_byte_is_never_served(four):
@@ -244,7 +244,7 @@ def test_a_changed_byte_is_never_served(four):
             flip(path, said["slice"]["file_bytes"] // 2)
             four.kill(target)  # what is in memory was compared before
             four.start(target)
-    wait_until_home(four)
+    wait_until_in_place(four)
     assert get(four, "a").body == body
     # Who has it notices, and sends none of it.
     wait_until(lambda: any(log.matching("slice is not what was stored") for log in four.logs.values()), 10, "a log says so")
@@ -254,7 +254,7 @@ def test_slices_that_changed_places_are_never_decoded(make_cluster):
     """Each block of them is whole, of this object, and not what was asked for."""
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("cut", coded(2, 2))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     body = os.urandom(5 * STRIPE)
     assert cluster.put("cut", "a", body).status == 200
     lies = {said["slice"]["index"]: (target, path, said["slice"]["file_bytes"])
@@ -270,7 +270,7 @@ def test_slices_that_changed_places_are_never_decoded(make_cluster):
             file.flush()
             os.fsync(file.fileno())
     cluster.start(first, second)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     for begin, end in [(0, len(body)), (10, 100), (STRIPE - 1, STRIPE + 1)]:
         got = get(cluster, "a", Range=f"bytes={begin}-{end - 1}")
         assert got.status == 206 and got.body == body[begin:end], (begin, end)
@@ -281,7 +281,7 @@ def test_a_write_needs_a_slice_more_than_a_read(make_cluster):
     """With k slices alone, the next drive that fails would take the object with it."""
     cluster = make_cluster(targets=3, drives=1)
     cluster.create_bucket("cut", coded())
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     body = os.urandom(100 * KIB)
     assert cluster.put("cut", "a", body).status == 200
     cluster.kill("t3")
@@ -298,12 +298,12 @@ def test_a_write_needs_a_slice_more_than_a_read(make_cluster):
         assert answer.status == 503 and int(answer.headers["Retry-After"]) >= 1, answer
         return b"are needed" in answer.body
 
-    wait_until(refused, 20, "a write is refused for want of homes")
+    wait_until(refused, 20, "a write is refused for want of holders")
     assert {put().status for _ in range(5)} == {503}
     wait_until(lambda: slices_of(cluster, "b") == {}, 20, "no slice of it is left")
     assert records_of(cluster, "b") == [] and cluster.names("cut") == ["a"]
     cluster.start("t3")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: put().status == 200, 10, "it is written")
 
 
@@ -330,7 +330,7 @@ def test_head_says_how_an_object_is_kept(four):
     assert four.put("cut", "cut", os.urandom(5000)).status == 200
     assert int(said("cut", "cut")[0]) > int(generation)
     four.kill(four.owner("cut", "cut"))
-    wait_until(lambda: said_now(four, "cut") == ["2", "1", "false"], 10, "another home says the same")
+    wait_until(lambda: said_now(four, "cut") == ["2", "1", "false"], 10, "another replica says the same")
 
 
 def said_now(cluster, name):
@@ -364,7 +364,7 @@ def test_export_makes_objects_of_their_slices(four, tmp_path):
         told = json.loads(cli.ok("export", "--json", *some, "--to", tmp_path / f"without {left_out}"))
         assert exported(tmp_path / f"without {left_out}") == bodies and told["failed"] == 0, left_out
     # Two of which one has no slice of an object at all.
-    has = {target for homes in slices_of(four, "long").values() for target in homes}
+    has = {target for holders in slices_of(four, "long").values() for target in holders}
     (none,) = set(drives) - has
     told_of = min(target for target in has if "long" in attribute.objects(drives[target], "cut"))
     two = [drive for target in (none, told_of) for drive in drives[target]]
@@ -401,7 +401,7 @@ def test_a_lost_index_is_made_anew_from_slices(four):
         for drive in four.drives(target):
             shutil.rmtree(drive / ".tarn" / "index")
     four.start("t1", "t2", "t3", "t4")
-    wait_until_home(four)
+    wait_until_in_place(four)
     four.assert_bodies("cut", bodies)
     assert {name: slices_of(four, name) for name in bodies} == lies
     four.kill("t1")  # and a slice less is borne as before
@@ -434,7 +434,7 @@ def test_a_cluster_with_coded_buckets_is_recovered_from_its_drives(make_cluster,
     drives = [drive for target in targets(cluster) for drive in cluster.drives(target)]
     Cli("http://127.0.0.1:9").ok("cluster", "recover", "--to", proxy, "--secret-file", proxy / "cluster.secret", *drives)
     cluster.up()
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert {bucket: cluster.bucket_action("HEAD", bucket, "").headers["Ais-Bucket-Props"] for bucket in buckets} == was
     for (bucket, name), body in bodies.items():
         assert cluster.get(bucket, name).body == body

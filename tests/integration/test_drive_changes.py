@@ -362,7 +362,7 @@ def at_rest(cluster, count):
     return len(jobs) >= count and all(job["end_time"] and not job["err"] for job in jobs)
 
 
-def homes(cluster):
+def places(cluster):
     """Names by the drive that they lie on, each once."""
     found = {str(drive): sorted(attribute.objects([drive])) for drive in cluster.directory.glob("t1/*") if (drive / ".tarn").exists()}
     return {drive: names for drive, names in found.items() if names}
@@ -383,8 +383,8 @@ def test_objects_move_by_themselves_when_a_drive_comes(one, back):
     assert change(one, back, came).status == 200
     wait_until(lambda: at_rest(one, 1), 30, "the resilver has ended")
     assert len(resilvers(one)) == 1
-    wait_until(lambda: len(one.logs["t1"].matching("mark of misplaced objects cleared")) >= len(homes(one)), 20, "marks are cleared")
-    now = homes(one)
+    wait_until(lambda: len(one.logs["t1"].matching("mark of misplaced objects cleared")) >= len(places(one)), 20, "marks are cleared")
+    now = places(one)
     assert sorted(sum(now.values(), [])) == sorted(lies), "each lies in one place"
     assert len(now[str(came)]) > 5
     for name in lies:
@@ -396,11 +396,11 @@ def test_what_came_with_dntres_moves_after_a_restart(one):
     third = one.directory / "t1" / "third"
     third.mkdir()
     assert change(one, "attach-mp", third, "?dntres=true").status == 200
-    assert not resilvers(one) and str(third) not in homes(one)
+    assert not resilvers(one) and str(third) not in places(one)
     one.kill("t1")
     one.start("t1")
     wait_until(lambda: at_rest(one, 1), 30, "the resilver has ended")
-    now = homes(one)
+    now = places(one)
     assert len(now[str(third)]) > 5 and sorted(sum(now.values(), [])) == sorted(lies)
 
 
@@ -414,9 +414,9 @@ def test_resilver_enabled_false_leaves_objects_where_they_are(make_cluster):
     assert set_to("false").status == 200
     one.kill("t1")
     one.start("t1")
-    assert not resilvers(one) and str(third) not in homes(one)
+    assert not resilvers(one) and str(third) not in places(one)
     assert set_to("true").status == 200
-    wait_until(lambda: str(third) in homes(one) and at_rest(one, 1), 30, "it moves what belongs there")
+    wait_until(lambda: str(third) in places(one) and at_rest(one, 1), 30, "it moves what belongs there")
 
 
 @pytest.mark.parametrize("action", ["detach-mp", "disable-mp"])
@@ -433,13 +433,13 @@ def test_a_drive_gives_away_what_it_holds_before_it_goes(one, action):
         assert one.get("data", name).body == name[1:].encode()
         assert drive_of(one, name) == second
     assert one.get("data", gone).status == 404 and sorted(one.names("data")) == sorted(lies)
-    assert homes(one) == {second: sorted(lies)}
+    assert places(one) == {second: sorted(lies)}
     assert any(not job["err"] for job in resilvers(one)), "a job shows it"
     one.kill("t1")
     one.start("t1")
     assert paths(one) == ends
     assert change(one, "attach-mp" if action == "detach-mp" else "enable-mp", first).status == 200
-    wait_until(lambda: len(homes(one).get(first, [])) > 5, 30, "it gets its names again")
+    wait_until(lambda: len(places(one).get(first, [])) > 5, 30, "it gets its names again")
     for name in lies:
         assert one.get("data", name).body == name[1:].encode()
 
@@ -450,11 +450,11 @@ def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_clust
     for i in range(60):
         assert one.put("data", f"o{i}", body).status == 200
     first, second = map(str, one.drives("t1"))
-    there = homes(one)[first]
+    there = places(one)[first]
     assert change(one, "detach-mp", first).status == 200
     assert change(one, "detach-mp", first).status == 200, "it is so already"
     assert paths(one) == {"available": [second], "waiting_dd": [first], "disabled": []}
-    wait_until(lambda: len(homes(one)[first]) < len(there), 30, "something has moved")
+    wait_until(lambda: len(places(one)[first]) < len(there), 30, "something has moved")
     last = change(one, "detach-mp", second)
     assert last.status == 409 and "only one of this target in service" in last.json()["message"], last
     # It stays, with what it has, and takes files again.
@@ -482,7 +482,7 @@ def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_clust
     wait_until(lambda: paths(one) == {"available": [second], "waiting_dd": [], "disabled": []}, 60, "it is empty and gone")
     for name in names:
         assert one.get("data", name).body == body
-    assert homes(one) == {second: sorted(names)}
+    assert places(one) == {second: sorted(names)}
 
 
 def test_a_drive_does_not_leave_when_the_others_have_no_room(one):

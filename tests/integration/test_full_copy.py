@@ -6,7 +6,7 @@ import pytest
 from harness import attribute, client
 from harness.admin import does
 from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, props, put_aside, record_of, slices_of, targets
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 BODIES = {"one": 1001, "stripe": STRIPE, "stripe and one": STRIPE + 1, "long": 5 * MIB + 77}
@@ -16,7 +16,7 @@ BODIES = {"one": 1001, "stripe": STRIPE, "stripe and one": STRIPE + 1, "long": 5
 def four(make_cluster):
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("cut", props("whole"))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -24,7 +24,7 @@ def restart_with(cluster, *points):
     """All targets, with these fail points, and as eager to drop what nobody needs as full drives make them."""
     cluster.kill(*targets(cluster))
     cluster.start(*targets(cluster), fail_points=";".join(("safety.drop_later=off", *points)))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
 
 
 def files_of(cluster, name, index):
@@ -38,10 +38,10 @@ def in_full(cluster, name):
 
     def all_there():
         lies = slices_of(cluster, name)
-        if sorted(lies) != [0, 1, 2, FULL_COPY] or any(len(homes) > 1 for homes in lies.values()):
+        if sorted(lies) != [0, 1, 2, FULL_COPY] or any(len(holders) > 1 for holders in lies.values()):
             return None
-        (home,) = lies[FULL_COPY]
-        return home not in [lies[i][0] for i in range(3)] and home
+        (holder,) = lies[FULL_COPY]
+        return holder not in [lies[i][0] for i in range(3)] and holder
 
     return wait_until(all_there, 60, f"{name} has all slices, the slices not where the full copy is")
 
@@ -61,7 +61,7 @@ def restart(cluster, node):
     cluster.kill(node)
     cluster.start(node)
     cluster.logs["p1"].wait_for(f"target answers node={cluster.nodes[node]['id']}")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
 
 
 def test_the_owner_has_the_object_as_it_is(four):
@@ -98,7 +98,7 @@ def test_readers_need_no_slices_while_the_owner_is_there(four):
     four.kill("t2", "t3", "t4")
     wait_until(lambda: read(four, name) == body, 20, "the owner serves it alone")
     four.start("t2", "t3", "t4")
-    wait_until_home(four)
+    wait_until_in_place(four)
     four.kill("t1")
     wait_until(lambda: read(four, name) == body, 20, "it is read without its owner")
 
@@ -119,16 +119,16 @@ def test_a_damaged_whole_is_never_served_and_made_again(four):
     """From the damaged byte on the slices give the rest, in the same answer."""
     body = os.urandom(6 * MIB)
     assert four.put("cut", "a", body).status == 200
-    home = in_full(four, "a")
+    holder = in_full(four, "a")
     four.expect_errors("does not match|whole given up|corrupt|not what was stored|checksum")
     ((_, path),) = files_of(four, "a", FULL_COPY)
     flip(path, 4 * MIB + 5)
-    restart(four, home)
+    restart(four, holder)
 
     def damage_is_met():
         """Readers are sent elsewhere while the drive has much to do, for instance just after a start."""
         assert read(four, "a") in (None, body)
-        return four.logs[home].matching("full copy given up by a reader object=a")
+        return four.logs[holder].matching("full copy given up by a reader object=a")
 
     wait_until(damage_is_met, 30, "a reader meets the damage")
 
@@ -144,30 +144,30 @@ def test_a_damaged_whole_is_never_served_and_made_again(four):
 def test_a_whole_that_is_gone_is_made_again(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
-    home = in_full(four, "a")
+    holder = in_full(four, "a")
     ((_, path),) = files_of(four, "a", FULL_COPY)
-    four.kill(home)
+    four.kill(holder)
     path.unlink()
-    four.start(home)
-    wait_until_home(four)
+    four.start(holder)
+    wait_until_in_place(four)
     assert wait_until(lambda: read(four, "a"), 10, "it is read") == body
-    assert in_full(four, "a") == home
+    assert in_full(four, "a") == holder
     assert read(four, "a") == body
 
 
 def test_slices_are_cut_from_the_whole_when_too_few_are_left(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
-    home = in_full(four, "a")
-    others = [target for target in targets(four) if target != home]
+    holder = in_full(four, "a")
+    others = [target for target in targets(four) if target != holder]
     four.kill(*others)
     lost = [path for target, path in files_of(four, "a", 0) + files_of(four, "a", 1)]
     for path in lost:
         path.unlink()
     four.start(*others)
-    wait_until_home(four)
-    assert in_full(four, "a") == home
-    four.kill(home)
+    wait_until_in_place(four)
+    assert in_full(four, "a") == holder
+    four.kill(holder)
     wait_until(lambda: read(four, "a") == body, 20, "it is read from slices alone")
 
 
@@ -186,7 +186,7 @@ def test_the_whole_follows_the_owner(four):
         wait_until(at_owner, 30, f"{name}: the full copy is at the owner")
         assert read(four, name) == body
     does(four, "stop-maintenance", leaves)
-    wait_until_home(four)
+    wait_until_in_place(four)
     for name, body in bodies.items():
         assert in_full(four, name) == four.owner("cut", name)
         assert read(four, name) == body
@@ -196,13 +196,13 @@ def test_a_reader_of_everything_leaves_a_full_copy(four):
     """At an owner that should have it; here repair is stopped, so it was he."""
     body = os.urandom(2 * MIB)
     assert four.put("cut", "a", body).status == 200
-    home = in_full(four, "a")
-    others = [target for target in targets(four) if target != home]
+    holder = in_full(four, "a")
+    others = [target for target in targets(four) if target != holder]
     four.kill(*others)
     four.start(*others, fail_points="whole.make=error")
-    wait_until_home(four)
-    put_aside(four, home)
-    owner = wait_until(lambda: (now := four.owner("cut", "a")) != home and now, 20, "it has another owner")
+    wait_until_in_place(four)
+    put_aside(four, holder)
+    owner = wait_until(lambda: (now := four.owner("cut", "a")) != holder and now, 20, "it has another owner")
     part = get(four, "a", Range="bytes=0-9")
     assert part.status == 206 and part.body == body[:10]
     assert not four.logs[owner].matching("full copy restored while it was read")
@@ -224,7 +224,7 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     answer = four.put("soon", "a", body)
     assert answer.status == 200, answer
     assert sorted(slices_of(four, "a")) == [FULL_COPY]
-    # Before there are slices: from every home of its record, and by who copies it.
+    # Before there are slices: from every replica of its record, and by who copies it.
     for target in targets(four):
         if "a" in attribute.objects(four.drives(target), "soon"):
             answer = client.request("GET", f"{four.url_of(target)}/v1/objects/soon/a?provider=ais", expect=False)
@@ -251,7 +251,7 @@ def test_a_write_counts_the_full_copy_as_a_slice(make_cluster):
     cluster = make_cluster(targets=3, drives=2)
     cluster.create_bucket("cut", props("whole"))
     cluster.create_bucket("strict", props("whole", durability="strict"))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     cluster.kill("t3")
     body = os.urandom(MIB)
 
@@ -266,6 +266,6 @@ def test_a_write_counts_the_full_copy_as_a_slice(make_cluster):
     refused = wait_until(lambda: put("strict"), 20, "it is answered")
     assert refused.status == 503, refused
     cluster.start("t3")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: sorted(slices_of(cluster, "a")) == [0, 1, 2, FULL_COPY], 60, "it has all slices")
     assert read(cluster, "a") == body

@@ -285,7 +285,7 @@ def rebalances(cluster):
 
 def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    nodes.wait_until_home(cluster)
+    nodes.wait_until_in_place(cluster)
     made = fill(cluster, "data", 60)
     job = f"g{nodes.give_names_to(cluster, 't1')}"
     wait_until(lambda: job in rebalances(cluster), 20, "the rebalance is noted")

@@ -1,4 +1,4 @@
-"""Whom proxies send readers of copies on nodes to: the home whose drive has least to do (docs/decisions/014)."""
+"""Whom proxies send readers of copies on nodes to: the replica whose drive has least to do (docs/decisions/014)."""
 
 import collections
 import contextlib
@@ -7,7 +7,7 @@ import socket
 
 import pytest
 from harness import client
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import IN_GATE, wait_until
 
 MIB = 1 << 20
@@ -20,7 +20,7 @@ def two(make_cluster):
     """Two targets that both have everything of the bucket; what is in memory is read as if it were not."""
     cluster = make_cluster(targets=2, drives=1, settings={"checksum.verify": "always"})
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -46,7 +46,7 @@ def busy(cluster, target, name):
         yield
 
 
-def test_readers_go_to_the_home_that_has_less_to_do(two):
+def test_readers_go_to_the_replica_that_has_less_to_do(two):
     (name,) = two.names_owned_by("t1", "two", 1)
     bodies = {"large": os.urandom(24 * MIB), name: os.urandom(5000)}
     for each, body in bodies.items():

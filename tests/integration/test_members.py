@@ -11,7 +11,7 @@ from harness.admin import act, does
 from harness.cli import Cli
 from harness.cluster import process_is_alive
 from harness.members import DECOMMISSION, DOWN, MAINTENANCE
-from harness.nodes import call, stored_map, wait_until_home
+from harness.nodes import call, stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from harness.watchers import Everybody
 
@@ -29,7 +29,7 @@ def told(cluster):
 
 
 def told_by(cluster, node):
-    """What a target says of the names that it brings home; one that was slow to answer is asked again."""
+    """What a target says of the names that it moves to their targets; one that was slow to answer is asked again."""
     return wait_until(lambda: (said := told(cluster)["targets"][node]) and "error" not in said and said, 10, f"{node} answers")
 
 
@@ -61,7 +61,7 @@ def fill(cluster, count, size=1000):
     bodies = {f"n-{i:03}": os.urandom(size + i) for i in range(count)}
     for name, body in bodies.items():
         assert cluster.put("data", name, body).status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return bodies
 
 
@@ -85,13 +85,13 @@ def test_a_target_is_drained_and_leaves_and_nobody_notices(make_cluster):
         assert answer == f"g{answer[1:]}" and int(answer[1:]) > 1, answer
         cluster.wait_exit("t3", 30)
         wait_gone(cluster, "t3")  # the target may hear of it before the proxy
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     assert attribute.data_files(drives) == {}
     cluster.logs["t3"].wait_for("taken out of the cluster node=.*: the process ends")
     # It holds nothing, so it may join as any other.
     cluster.start("t3")
     wait_until(lambda: not is_gone(cluster, "t3") and flags(cluster, "t3") == 0, 10, "t3 is in the map again")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: lies(cluster, "t3"), 10, "its objects are back")
 
 
@@ -138,14 +138,14 @@ def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluste
     assert before > 10
     with Everybody(cluster, bodies):
         started = does(cluster, "start-maintenance", "t2")
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         assert flags(cluster, "t2") == MAINTENANCE and lies(cluster, "t2") == []
         wait_until(lambda: told_by(cluster, "t2")["state"] == "home", 5, "t2 has nothing to do")
         refused = act(cluster, "start-maintenance", "t2")
         assert refused.status == 400 and "is in maintenance already" in refused.json()["message"], refused
         stopped = does(cluster, "stop-maintenance", "t2")
         assert int(stopped[1:]) > int(started[1:])
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
         assert flags(cluster, "t2") == 0 and len(lies(cluster, "t2")) >= before
 
 
@@ -185,7 +185,7 @@ def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_clust
     Cli(cluster.endpoint).ok("node", "join", cluster.url_of(goes, "internal"))
     assert not is_gone(cluster, "t1", stays) and not is_gone(cluster, goes, stays) and is_gone(cluster, "t2", stays)
     assert join("t1").json() == {"daemon_id": cluster.nodes["t1"]["id"], "rebalance_id": ""}, "it is a member already"
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert lies(cluster, "t1")
     check_all(cluster, bodies)
     wait_until(lambda: cluster.get("data", "n-000").status == 200 and
@@ -241,7 +241,7 @@ def test_objects_are_given_up_only_when_that_is_said(make_cluster):
         shutil.rmtree(drive)
         drive.mkdir()
     cluster.start("t3")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, left)
 
 
@@ -254,7 +254,7 @@ def test_a_target_that_stays_erases_what_it_holds_when_it_is_told_to(make_cluste
     wait_until(lambda: cluster.logs["t2"].matching("target erased names="), 5, "t2 says so")
     answer = call(cluster, "t2", "POST", "/v1/internal/join")
     assert answer.status == 200, answer
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, {name: body for name, body in bodies.items() if name not in lost})
 
 
@@ -269,7 +269,7 @@ def test_a_dead_target_is_taken_out_and_what_only_it_held_is_gone(make_cluster):
         assert refused.status == 409 and says in refused.json()["message"], refused
     assert cluster.list_page("data").status == 503
     Cli(cluster.endpoint).ok("node", "remove-unsafe", cluster.nodes["t1"]["id"], "--yes", "--wait")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, {name: body for name, body in bodies.items() if name not in lost})
 
 
@@ -302,9 +302,9 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     configure(cluster, bandwidth="0", workers="8")
     started = cli.ok("cluster", "rebalance", "start").decode()
     assert started.startswith("rebalance g"), started
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert lies(cluster, "t3") == [] and not told(cluster)["held"]
-    wait_until(lambda: "all objects are at home" in cli.ok("cluster", "rebalance", "show").decode(), 10, "the proxy knows it, too")
+    wait_until(lambda: "all objects are in place" in cli.ok("cluster", "rebalance", "show").decode(), 10, "the proxy knows it, too")
     check_all(cluster, bodies)
     assert rebalance(cluster, "stop").status == 200, "there is nothing to stop"
     assert rebalance(cluster, "stop", ID="g9999").status == 404
@@ -316,7 +316,7 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     check_all(cluster, bodies)
     assert len(lies(cluster, "t1")) == there > 0
     does(cluster, "stop-maintenance", "t1")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, bodies)
 
 
@@ -341,7 +341,7 @@ def test_a_rebalance_that_was_asked_for_goes_on_when_a_killed_target_is_back(mak
     assert 0 < len(lies(cluster, "t1")) < len(names)
     cluster.start("t1")
     wait_until(lambda: lies(cluster, "t1") == [], 20, "t1 has looked through everything")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, {name: name.encode() for name in names})
 
 
@@ -358,11 +358,11 @@ def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     assert lies(cluster, "t3") == []
     check_all(cluster, bodies)
     assert rebalance(cluster, "start").text.startswith("g")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert lies(cluster, "t3")
     # What an operator asks of a node is asked for.
     does(cluster, "start-maintenance", "t3")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert lies(cluster, "t3") == []
     check_all(cluster, bodies)
 
@@ -376,7 +376,7 @@ def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     ("start-maintenance", "t1", {"skip_rebalance": "yes"}, 400, '"value" must be'),
     ("stop-maintenance", "", {"sids": None}, 400, '"value" must be')])
 def test_what_cannot_be_done_to_a_node_is_refused(cluster, action, node, value, status, says):
-    wait_until_home(cluster)  # a new cluster publishes maps for a moment
+    wait_until_in_place(cluster)  # a new cluster publishes maps for a moment
     before = smap(cluster)["version"]
     answer = act(cluster, action, node, **value)
     assert answer.status == status and says in answer.json()["message"], answer

@@ -7,7 +7,7 @@ import pytest
 from harness import client
 from harness.bulk import put_many
 from harness.jobs import JSON, copy_many, delete_many, ended, idle, query, snaps, status, stop, to_bucket, total
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 _numbers = itertools.count(1)
@@ -262,6 +262,6 @@ def test_a_target_joins_while_2000_names_are_deleted(make_cluster, rng):
     assert cluster.names("data") == sorted(others)
     assert [done(job) for job in jobs] == [2000, 600]
     assert snaps(cluster, jobs[0])[cluster.nodes["t3"]["id"]]["stats"]["loc-objs"] != "0", "the one that joined did its share"
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert cluster.names("data") == sorted(others)
     assert all(cluster.get("data", name).body == b"x" for name in others)

@@ -14,7 +14,7 @@ from harness import attribute, client
 from harness.checksums import crc32c
 from harness.cli import Cli
 from harness.cluster import LEASE_SECONDS
-from harness.nodes import call, give_names_to, stored_map, wait_until_home
+from harness.nodes import call, give_names_to, stored_map, wait_until_in_place
 from harness.waiting import assert_within, wait_until
 from test_reading import open_data_files
 
@@ -93,16 +93,16 @@ def wait_agree(cluster, names, copies=2, seconds=5):
         return not wrong
 
     try:
-        wait_until(agree, seconds, "all homes have the same")
+        wait_until(agree, seconds, "all replicas have the same")
     except AssertionError:
-        raise AssertionError(f"homes differ: {wrong}") from None
+        raise AssertionError(f"replicas differ: {wrong}") from None
 
 
 @pytest.fixture
 def three(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     return cluster
 
 
@@ -148,7 +148,7 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
     for base in [three.url_of("p1", kind) for kind in ("public", "relay")]:
         for name in owned:
             url = three.url("two", name, base)
-            # Of the first good answer: one that the other home gave by chance says nothing of the next.
+            # Of the first good answer: one that the other replica gave by chance says nothing of the next.
             answer = wait_until(lambda: (answer := get(url)) is not None and answer.status == 200 and answer, 5, "it is read")
             assert answer.body == bodies[name]
     seconds = time.monotonic() - begun
@@ -167,20 +167,20 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
     for name, body in bodies.items():
         assert three.get("two", name).body == body
     assert three.get("two", owned[1]).status == 404
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, bodies, seconds=10)
 
 
 def test_names_move_with_all_their_copies(three):
     bodies = fill(three)
     give_names_to(three, "t2", "t3")
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, bodies)
     assert not any("t1" in each for each in files_of(three).values())
     for name, body in bodies.items():
         assert three.get("two", name).body == body
     give_names_to(three, *TARGETS)
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, bodies)
     assert any("t1" in each for each in files_of(three).values())
     for name, body in bodies.items():
@@ -189,11 +189,11 @@ def test_names_move_with_all_their_copies(three):
 
 def test_with_one_target_left_a_write_is_degraded(three):
     give_names_to(three, "t2")
-    wait_until_home(three)
+    wait_until_in_place(three)
     answer = three.put("two", "lonely", b"one copy")
     assert answer.status == 200 and answer.headers["Tarn-Durability"] == "degraded"
     give_names_to(three, *TARGETS)
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, ["lonely"])
 
 
@@ -261,12 +261,12 @@ def test_copies_are_counted_wherever_they_lie(three):
 def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_cluster):
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = fill(cluster, 90)
     wait_agree(cluster, bodies)
     first = [name for name, each in files_of(cluster).items() if each.keys() == {"t1", "t2"}]
     assert first, "some names lie on both"
-    # What t1 holds has other homes, which do not get it; then its other holder dies, and is out for good.
+    # What t1 holds has other replicas, which do not get it; then its other holder dies, and is out for good.
     act(cluster, "start-maintenance", "t1", skip_rebalance=True)
     read_all(cluster, bodies)
     cluster.kill("t2")
@@ -279,7 +279,7 @@ def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_clus
     read_all(cluster, bodies)
     # Copies that were lost with it are made again.
     act(cluster, "start", Kind="rebalance")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     read_all(cluster, bodies)
     count = len(bodies)
     assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
@@ -292,7 +292,7 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
     # Slowly: others have long enough to ask for what the drive has, while it is on its way out.
     cluster = make_cluster(targets=3, drives=2, fail_points={"t1": "detach.before_out=sleep:1500"} if slowly else None)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = fill(cluster, 60)
     wait_agree(cluster, bodies)
     path = cluster.drives("t1")[0]
@@ -300,7 +300,7 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
     assert len(there) >= 4, there
     drives_action(cluster, "t1", "DELETE", "detach-mp", path)
     read_all(cluster, bodies)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     count = len(bodies)
     assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
     read_all(cluster, bodies)
@@ -314,14 +314,14 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
         assert cluster.put("two", name, bodies[name]).status == 200
     drives_action(cluster, "t1", "PUT", "attach-mp", path)
     read_all(cluster, bodies, gone=deleted)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     read_all(cluster, bodies, gone=deleted)
     # A drive that has come is counted as soon as its known bad files have been read.
     wait_until(lambda: redundancy(cluster)["full"] == len(bodies), 60, "all objects are full")
 
 
-def test_a_list_shows_what_all_homes_have(three):
-    """A record whose writer died before it could say that all homes have it comes to one home only, and is listed there."""
+def test_a_list_shows_what_all_replicas_have(three):
+    """A record whose writer died before it could say that all replicas have it comes to one replica only, and is listed there."""
     (name,) = three.names_owned_by("t1", "two", 1)
     assert three.put("two", name, b"before").status == 200
     wait_agree(three, [name])
@@ -335,16 +335,16 @@ def test_a_list_shows_what_all_homes_have(three):
                 struct.pack("<I", len(newer)) + newer + struct.pack("<I", crc32c(b"before")) + b"before",
                 three.nodes[other]["id"])
     assert sent.status == 200 and sent.json() == {"stored": True}, sent
-    # It came to no other; but homes look through what they have now and then, and may have given it on by now.
+    # It came to no other; but replicas look through what they have now and then, and may have given it on by now.
     assert "t1" in files_of(three)[name] and files_of(three)[name].keys() <= {"t1", other}
     assert three.names("two") == [name]
     assert files_of(three)[name].keys() == {"t1", other}
     three.kill("t1")
-    wait_until(lambda: three.get("two", name, expect=False).body == b"before", 5, "the other home has it")
+    wait_until(lambda: three.get("two", name, expect=False).body == b"before", 5, "the other replica has it")
 
 
 def test_names_that_are_written_all_the_time_are_read_and_listed(three):
-    """Also while they move: there is hardly a moment at which all homes have the newest of each."""
+    """Also while they move: there is hardly a moment at which all replicas have the newest of each."""
     hot = [f"hot-{i}" for i in range(4)]
     for name in hot:
         assert three.put("two", name, b"first").status == 200
@@ -367,9 +367,9 @@ def test_names_that_are_written_all_the_time_are_read_and_listed(three):
     try:
         for _ in range(4):
             act(three, "start-maintenance", "t3")
-            wait_until_home(three)
+            wait_until_in_place(three)
             act(three, "stop-maintenance", "t3")
-            wait_until_home(three)
+            wait_until_in_place(three)
         wait_until(lambda: written.count(200) > 50 and len(lists) > 20, 60, "enough was written and listed meanwhile")
     finally:
         ends.set()
@@ -382,17 +382,17 @@ def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
     three.create_bucket("strict", ON_NODES | {"durability": "strict"})
     assert three.put("strict", "whole", b"two copies").status == 200
     give_names_to(three, "t2")
-    wait_until_home(three)
+    wait_until_in_place(three)
     refused = three.put("strict", "half", b"one copy", expect=False)
     assert refused.status == 503 and "a write needs 2 of them and there are targets for 1" in refused.text, refused
     assert three.delete("strict", "whole").status == 200, "what takes no room is done all the same"
     give_names_to(three, *TARGETS)
-    wait_until_home(three)
+    wait_until_in_place(three)
     assert three.put("strict", "half", b"two copies").status == 200
 
 
 def test_a_process_that_stands_still_holds_up_writes_for_its_lease(three):
-    """It answers nothing and closes nothing: writes of which it is a home wait until it is out of the map, not for its answer."""
+    """It answers nothing and closes nothing: writes of which it is a replica wait until it is out of the map, not for its answer."""
     names = three.names_owned_by("t1", "two", 20)
     for name in names:
         assert three.put("two", name, b"before").status == 200
@@ -404,11 +404,11 @@ def test_a_process_that_stands_still_holds_up_writes_for_its_lease(three):
         begun = time.monotonic()
         wait_until(lambda: three.put("two", held[0], b"after", expect=False).status == 200, LEASE_SECONDS + 8, "it is written")
         seconds = time.monotonic() - begun
-        assert_within(seconds, LEASE_SECONDS + 4, "a write of which a home stands still")
+        assert_within(seconds, LEASE_SECONDS + 4, "a write of which a replica stands still")
         assert three.get("two", held[0]).body == b"after"
     finally:
         three.cont("t2")
-    wait_until_home(three)
+    wait_until_in_place(three)
     wait_agree(three, names, seconds=10)
     assert three.get("two", held[0]).body == b"after"
 

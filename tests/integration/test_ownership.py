@@ -8,7 +8,7 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cluster import SHORT_LEASE_SECONDS, SHORT_LEASES
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import assert_within, wait_until
 from harness.watchers import Watcher, everywhere
 
@@ -129,7 +129,7 @@ def test_a_target_of_three_times_the_weight_gets_three_times_the_names(make_clus
     cluster.command("add", "target", "--set", "target.weight=3")
     cluster.refresh()
     cluster.running.add("t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     check_all(cluster, {name: f"old {name}" for name in names})
     # By its files, not by what this test computes: 300 of 400, give or take six standard deviations.
     heavy = len(attribute.objects(cluster.drives("t2")))
@@ -144,7 +144,7 @@ def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, me
     bodies = {f"n-{i:03}": os.urandom(100 + 97 * i) for i in range(300)}
     for name, body in bodies.items():
         assert cluster.put("data", name, body).status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names, ways = sorted(bodies), everywhere(cluster)
 
     def read_one(turn):
@@ -164,7 +164,7 @@ def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, me
         cluster.refresh()
         cluster.running.add("t4")
         wait_until(lambda: attribute.data_files(cluster.drives("t4")), 20, "something moves to t4")
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
     finally:
         wrong = [watcher.end() for watcher in watchers]
     print(f"{[watcher.turns for watcher in watchers]} reads, reads and lists meanwhile")

@@ -10,7 +10,7 @@ import struct
 import pytest
 from harness import attribute, client
 from harness.checksums import crc32c
-from harness.nodes import Job, call, give_names_to, stored_map, wait_until_home
+from harness.nodes import Job, call, give_names_to, stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from test_appends import append, flush, handle_of
 from test_object_metadata import custom_of
@@ -25,12 +25,12 @@ class Pair:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        wait_until_home(cluster)
+        wait_until_in_place(cluster)
 
     def everything_to(self, *owners):
         """The version of the map by which it moved."""
         version = give_names_to(self.cluster, *owners)
-        wait_until_home(self.cluster)
+        wait_until_in_place(self.cluster)
         return version
 
     def ended(self, target, version):
@@ -138,7 +138,7 @@ def test_objects_move_with_all_that_belongs_to_them(pair):
     # All of it is on the drives.
     cluster.kill("t1", "t2")
     cluster.start("t1", "t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert {target: pair.objects(target) for target in ("t1", "t2")} == before
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
@@ -161,7 +161,7 @@ def test_what_is_newer_at_the_receiver_stays(pair):
     # What is older than a write here may have been given up by now; the rest cannot be through.
     assert names[2] in pair.objects("t2"), "3 MiB of 9 at 1/8 MiB/s"
     assert pair.patch_limits("t2", bandwidth=0) == {"bandwidth": 0, "workers": 2}
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert pair.objects("t2") == {}
     assert cluster.get("data", names[0]).body == b"newer"
     assert cluster.get("data", names[1]).status == 404
@@ -205,7 +205,7 @@ def test_as_many_move_at_a_time_as_workers_are_allowed_now(make_cluster):
 
     wait_until(one_at_a_time, 20, "those that had begun have ended")
     pair.patch_limits("t1", bandwidth=0, workers=0)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert pair.objects("t1") == {} and len(pair.objects("t2")) == len(names)
 
 
@@ -233,7 +233,7 @@ def test_what_is_written_at_the_sender_meanwhile_moves_too(pair):
         assert connection.read_response("PUT").status == 200
         connection.close()
     pair.patch_limits("t1", bandwidth=0)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert pair.objects("t1") == {} and pair.objects("t2").keys() == set(names)
     for name in names:
         assert cluster.get("data", name).body == f"newer {name}".encode()
@@ -261,7 +261,7 @@ def test_walks_take_turns_and_end_when_a_newer_map_comes(pair):
         refused = Job(cluster, "t1", kind, f"{kind} by hand").end()
         assert not refused["clean"] and says in refused["error"], refused
     give_names_to(cluster, "t1", "t2")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wait_until(lambda: pair.ended("t1", away), 10, "the older walk has ended")
     ended = cluster.logs["t1"].matching(f"rebalance ended map={away} ")
     assert len(ended) == 1 and "clean=false" in ended[0] and "newer map" in ended[0], ended
@@ -302,7 +302,7 @@ def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(make_cluster):
     assert send().json() == {"stored": False}, "once more is as good as once"
     assert pair.objects("t2")[name] == pair.objects("t1")[name]
     pair.patch_limits("t1", bandwidth=0)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert pair.objects("t2").keys() == {first, name} and pair.objects("t1") == {}
     wait_until(lambda: len(pair.copies_begun("t2")) == 2, 5, "nothing is left of copies that were refused")
 
@@ -398,14 +398,14 @@ def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
 
 
 @pytest.mark.parametrize("props", [None, {"mirror": {"enabled": True}}], ids=["single", "mirrored"])
-def test_what_has_not_come_home_is_changed_and_copied_all_the_same(make_cluster, props):
+def test_what_has_not_come_to_its_owner_is_changed_and_copied_all_the_same(make_cluster, props):
     cluster = make_cluster(targets=2, drives=2)
     cluster.create_bucket("some", props)
     names = cluster.names_owned_by("t2", "some", 6)
     bodies = {name: os.urandom(size) for name, size in zip(names, (3 * MIB + 5, 70_000, 2 * MIB, 0, 1, MIB), strict=True)}
     for name, body in bodies.items():
         assert cluster.put("some", name, body, headers={"Ais-Custom-Md": "was=here"}).status == 200
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     moves_by_itself(cluster, "false")
     give_names_to(cluster, "t1")
     wait_until(lambda: cluster.owner("some", names[0]) == "t1", 5, "t1 owns the names")
@@ -452,6 +452,6 @@ def test_what_has_not_come_home_is_changed_and_copied_all_the_same(make_cluster,
     assert untouched not in there("t1")
     check()
     moves_by_itself(cluster, "true")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert there("t2") == set()
     check()

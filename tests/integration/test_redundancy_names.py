@@ -5,7 +5,7 @@ import json
 import pytest
 from harness import client
 from harness.cli import Cli, Liar, answer
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from test_mirror import mirrored, redundancy  # noqa: F401
 
@@ -51,7 +51,7 @@ def test_what_a_target_that_is_away_takes_with_it_is_named(make_cluster, props):
     """As many names as the numbers say, and exit code 7, since what lies there alone is in neither."""
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("short", props)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     wanted = sorted(f"o-{i:02}" for i in range(30))
     for name in wanted:
         assert cluster.put("short", name, name.encode() * 1000).status == 200

@@ -6,7 +6,7 @@ import threading
 import pytest
 from harness import client
 from harness.cli import Cli
-from harness.nodes import wait_until_home
+from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 COUNT = 40
@@ -32,10 +32,10 @@ def test_two_copies_let_one_target_stop_and_no_other_beside_it(three):
     cluster, tarn = three
     tarn.ok("bucket", "create", "safe", "--copies", "2", "--domain", "node")
     fill(cluster, "safe")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     ids = {name: node["id"] for name, node in cluster.nodes.items()}
     safe = {"safe": True, "nodes": [ids["t1"]], "reasons": [], "notes": []}
-    wait_until(lambda: ask(cluster, "t1") == safe, 10, "the proxy knows that all names are at home")
+    wait_until(lambda: ask(cluster, "t1") == safe, 10, "the proxy knows that all names are in place")
     assert tarn.ok("node", "safe-to-stop", ids["t1"]).decode() == f"safe to stop: {ids['t1']}\n"
     both = ask(cluster, "t1", "t2")
     assert not both["safe"] and both["nodes"] == sorted([ids["t1"], ids["t2"]])
@@ -70,7 +70,7 @@ def test_copies_on_a_drive_that_is_away_do_not_count(three):
     cluster, tarn = three
     tarn.ok("bucket", "create", "safe", "--copies", "2", "--domain", "node")
     fill(cluster, "safe")
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     assert ask(cluster, "t2")["safe"]
     drive = cluster.drives("t1")[0]
     cluster.expect_errors(r"drive")
@@ -86,10 +86,10 @@ def test_copies_on_a_drive_that_is_away_do_not_count(three):
 def test_single_copies_are_a_note_and_never_a_reason(three):
     cluster, tarn = three
     safe = {"safe": True, "nodes": [cluster.nodes["t1"]["id"]], "reasons": [], "notes": []}
-    wait_until(lambda: ask(cluster, "t1") == safe, 60, "all is at home that moved as targets joined")
+    wait_until(lambda: ask(cluster, "t1") == safe, 60, "all is in place that moved as targets joined")
     fill(cluster, "data")
-    wait_until_home(cluster)
-    told = wait_until(lambda: (said := ask(cluster, "t1"))["safe"] and said, 10, "the proxy knows that all names are at home")
+    wait_until_in_place(cluster)
+    told = wait_until(lambda: (said := ask(cluster, "t1"))["safe"] and said, 10, "the proxy knows that all names are in place")
     assert len(told["notes"]) == 1
     assert told["notes"][0].startswith("bucket data: ") and "on one target only" in told["notes"][0]
     assert "note: bucket data: " in tarn.ok("node", "safe-to-stop", cluster.nodes["t1"]["id"]).decode()
@@ -103,9 +103,9 @@ def test_slices_let_as_many_targets_stop_as_there_is_parity(three):
     for layout in ("striped", "whole"):
         tarn.ok("bucket", "create", layout, "--ec", "2+1", "--layout", layout, "--set", "ec.objsize_limit=1000")
         fill(cluster, layout, size=30_000)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     for target in ("t1", "t2", "t3"):
-        wait_until(lambda: ask(cluster, target)["reasons"] == [], 10, "the proxy knows that all names are at home")
+        wait_until(lambda: ask(cluster, target)["reasons"] == [], 10, "the proxy knows that all names are in place")
     both = ask(cluster, "t1", "t3")
     assert not both["safe"] and {"striped", "whole"} == {reason.split(":")[0].split()[1] for reason in both["reasons"]}
     cluster.kill("t3")
@@ -118,7 +118,7 @@ def test_proxies_and_wrong_questions(make_cluster):
     cluster = make_cluster(targets=2, proxies=2, meta="etcd")
     ids = {name: node["id"] for name, node in cluster.nodes.items()}
     for proxy in ("p1", "p2"):
-        wait_until(lambda: ask(cluster, "t1", proxy=proxy)["safe"], 60, "all is at home that moved as targets joined")
+        wait_until(lambda: ask(cluster, "t1", proxy=proxy)["safe"], 60, "all is in place that moved as targets joined")
         wait_until(lambda: ask(cluster, "p1", proxy=proxy)["safe"], 10, f"{proxy} knows the other one")
         assert ask(cluster, "p1", "p2", proxy=proxy)["reasons"] == ["no other proxy is up"]
     unknown = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=safe_to_stop&node={ids['t1']},tNone", expect=False)

@@ -180,13 +180,13 @@ def test_copies(cluster, redirected, rng):
     content = rng.randbytes(2 * MIB + 3)
     one = put(redirected, "one", content)
     one.get_writer().set_custom_props({"color": "red"})
-    homes = set()
+    owners = set()
     for i, goal in itertools.product(range(8), (redirected, other)):
         copy = goal.object(f"copy-{i}")
         one.copy(copy)
         assert read(copy) == content and copy.props.custom_metadata == {"color": "red"}
-        homes.add(cluster.owner(goal.name, copy.name))
-    assert len(homes) > 1
+        owners.add(cluster.owner(goal.name, copy.name))
+    assert len(owners) > 1
     one.copy(other.object("copy-0"))
     assert other.object("copy-0").props.obj_version == "2"
     put(redirected, "empty", b"").copy(other.object("empty"))

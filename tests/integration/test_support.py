@@ -19,7 +19,7 @@ def members(path):
 def test_a_bundle_has_all_nodes_and_no_secrets(cluster, tmp_path):
     assert cluster.put("data", "shard-0.tar", b"bytes of a user").status == 200
     cli = Cli(cluster.endpoint)
-    cli.ok("cluster", "wait", "--timeout", "60s")  # names of a new cluster may be on their way home
+    cli.ok("cluster", "wait", "--timeout", "60s")  # names of a new cluster may still move
     path = tmp_path / "fault.tar.gz"
     assert cli.ok("support", "bundle", "--output", str(path)) == f"{path}\n".encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

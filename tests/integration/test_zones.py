@@ -10,7 +10,7 @@ from harness import attribute, client
 from harness.cli import Cli
 from harness.cluster import PROGRAMS
 from harness.coded import props
-from harness.nodes import stored, stored_map, wait_until_home
+from harness.nodes import stored, stored_map, wait_until_in_place
 from harness.waiting import guarded, wait_until
 
 ON_NODES = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
@@ -95,13 +95,13 @@ def test_copies_slices_and_records_lie_in_all_zones(make_cluster, rng):
     cluster.create_bucket("two", ON_NODES)
     made = cluster.bucket_action("POST", "cut", "create-bck", props("striped", 4, 2))
     assert made.status == 200 and made.headers["Tarn-Survives"] == "drives=2, nodes=2, zones=1", made
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     put_all(cluster, "two", rng, 24)
     names = put_all(cluster, "cut", rng, 12)
-    wait_until(lambda: all(len(homes) == 2 for homes in files_of(cluster, "two").values()), 60, "both copies are there")
-    for name, homes in files_of(cluster, "two").items():
-        assert len({zones[target] for target in homes}) == 2, (name, homes)
-        assert cluster.owner("two", name) in homes, "the owner is the first by the hash, zones or not"
+    wait_until(lambda: all(len(replicas) == 2 for replicas in files_of(cluster, "two").values()), 60, "both copies are there")
+    for name, replicas in files_of(cluster, "two").items():
+        assert len({zones[target] for target in replicas}) == 2, (name, replicas)
+        assert cluster.owner("two", name) in replicas, "the owner is the first by the hash, zones or not"
     slices = slices_by_zone(cluster, zones)
     assert slices == {name: {"z1": 2, "z2": 2, "z3": 2} for name in names}
     assert slices_by_zone(cluster, zones, records=True) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
@@ -115,7 +115,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
     cluster = make_cluster(targets=6, drives=1, zones=3)
     zones = zones_of(cluster)
     cluster.create_bucket("cut", props("striped", 2, 1))
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     names = put_all(cluster, "cut", rng, 16)
     assert slices_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     assert redundancy(cluster, "cut")["survives_zones"] == 1
@@ -137,7 +137,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
 ])
 def test_a_target_without_a_zone_may_not_join_targets_with_zones(make_cluster, zone, says):
     cluster = make_cluster(targets=2, drives=1, zones=2)
-    wait_until_home(cluster)  # a new cluster publishes maps for a moment
+    wait_until_in_place(cluster)  # a new cluster publishes maps for a moment
     before = stored_map(cluster)["version"]
     result = refused(cluster, "t9", zone)
     assert says in result.stdout + result.stderr, result
@@ -148,9 +148,9 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
     """Target by target, each killed and started with its zone. Reads go on, and find what was stored."""
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("two", ON_NODES)
-    wait_until_home(cluster)
+    wait_until_in_place(cluster)
     bodies = put_all(cluster, "two", rng, 40)
-    wait_until(lambda: all(len(homes) == 2 for homes in files_of(cluster, "two").values()), 60, "both copies are there")
+    wait_until(lambda: all(len(replicas) == 2 for replicas in files_of(cluster, "two").values()), 60, "both copies are there")
     assert "survives_zones" not in redundancy(cluster, "two")
     placed, owners = files_of(cluster, "two"), {name: cluster.owner("two", name) for name in bodies}
     ends, wrong, reads = threading.Event(), [], [0]
@@ -172,32 +172,32 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
         for target, zone in (("t1", "a"), ("t2", "a"), ("t3", "b")):
             cluster.add_arguments(target, "--zone", zone)
             restart(cluster, target)
-            wait_until_home(cluster, 60)
+            wait_until_in_place(cluster, 60)
             wait_until(lambda: zones_of(cluster)[target] == zone, 10, "the proxy knows its zone")
             assert files_of(cluster, "two") == placed, f"{target} has a zone, and others have none: nothing moves"
         cluster.add_arguments("t4", "--zone", "b")
         restart(cluster, "t4")
         zones = {"t1": "a", "t2": "a", "t3": "b", "t4": "b"}
         wait_until(lambda: zones_of(cluster) == zones, 60, "all have a zone")
-        wait_until_home(cluster, 60)
+        wait_until_in_place(cluster, 60)
         wait_until(lambda: wrong or reads[0] > len(bodies), 60, "enough is read meanwhile")
     finally:
         ends.set()
         reader.join()
     assert wrong == [] and reads[0] > len(bodies), (wrong[:3], reads)
     moved = files_of(cluster, "two")
-    for name, homes in moved.items():
-        assert sorted(zones[target] for target in homes) == ["a", "b"], (name, homes)
-        kept = placed[name].keys() & homes.keys()
+    for name, replicas in moved.items():
+        assert sorted(zones[target] for target in replicas) == ["a", "b"], (name, replicas)
+        kept = placed[name].keys() & replicas.keys()
         assert owners[name] in kept and cluster.owner("two", name) == owners[name]
-        assert all(placed[name][target] == homes[target] for target in kept), "what stays is not written again"
+        assert all(placed[name][target] == replicas[target] for target in kept), "what stays is not written again"
         together = len({zones[target] for target in placed[name]}) == 1
         assert len(kept) == (1 if together else 2), "only what was together in one zone moves"
-    assert any(len(placed[name].keys() & homes.keys()) == 1 for name, homes in moved.items()), "something moved"
+    assert any(len(placed[name].keys() & replicas.keys()) == 1 for name, replicas in moved.items()), "something moved"
     assert redundancy(cluster, "two")["survives_zones"] == 1
     # A start without --zone is no change.
     without_zone(cluster, "t3")
     restart(cluster, "t3")
-    wait_until_home(cluster, 60)
+    wait_until_in_place(cluster, 60)
     assert zones_of(cluster) == zones and files_of(cluster, "two") == moved
     assert {name: cluster.get("two", name).body for name in bodies} == bodies

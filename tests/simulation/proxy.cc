@@ -189,8 +189,8 @@ struct Proxy::Listing {
   std::function<void(bool)> done;
 };
 
-/// First what lies where it is not at home, then what is at home: what moves in between is in the
-/// second round. Without past epochs the first is empty.
+/// First what is misplaced, then what is in place: what moves in between is in the second round.
+/// Without past epochs the first is empty.
 void Proxy::list(const std::function<void(bool)>& done) {
   auto listing = std::make_shared<Listing>();
   listing->begin = world().now();

@@ -25,7 +25,7 @@ constexpr std::array kSafeties{
     Safety{"safety.refuse_fenced", "copies of a fenced target are refused"},
     Safety{"safety.same_map", "who asks and who answers act on the same map"},
     Safety{"safety.look_again", "the last look at one's own record after others were asked"},
-    Safety{"safety.list_misplaced_first", "a list asks first for what is not at home"},
+    Safety{"safety.list_misplaced_first", "a list asks first for what is misplaced"},
     Safety{"safety.idle_before_join",
            "a target with something on its way to its drives is not empty", 500015534},
     Safety{"safety.answer_at_rest",

@@ -66,23 +66,24 @@ double seconds_since(std::chrono::steady_clock::time_point begun) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
-/// Homes that one name loses and gains.
+/// Replicas that one name loses and gains.
 struct Swap {
   std::vector<std::string> lost;
   std::vector<std::string> gained;
 };
 
-std::vector<std::string> homes(const NodeSet& set, std::uint64_t digest, std::size_t copies) {
+std::vector<std::string> replicas(const NodeSet& set, std::uint64_t digest, std::size_t copies) {
   std::vector<std::string> out;
-  for (const cluster::Home& home : set.homes(digest, copies)) out.push_back(set.id(home.node));
+  for (const cluster::Replica& replica : set.replicas(digest, copies))
+    out.push_back(set.id(replica.node));
   std::sort(out.begin(), out.end());
   return out;
 }
 
 Swap swap_of(const NodeSet& before, const NodeSet& after, std::uint64_t digest,
              std::size_t copies) {
-  const auto from = homes(before, digest, copies);
-  const auto to = homes(after, digest, copies);
+  const auto from = replicas(before, digest, copies);
+  const auto to = replicas(after, digest, copies);
   Swap out;
   std::set_difference(from.begin(), from.end(), to.begin(), to.end(), std::back_inserter(out.lost));
   std::set_difference(to.begin(), to.end(), from.begin(), from.end(),
@@ -138,7 +139,7 @@ void print_change(Scale& scale, std::string_view what, const Ownership& before,
     if (copies == 1)
       plans.emplace_back(digest, before.current.owner(digest));
     else
-      for (const std::string& id : homes(before.current, digest, copies))
+      for (const std::string& id : replicas(before.current, digest, copies))
         plans.emplace_back(digest, id);
   }
   const auto begun = std::chrono::steady_clock::now();

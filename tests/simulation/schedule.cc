@@ -297,7 +297,7 @@ class Schedule {
         if (!record) continue;
         if (record->value == 0) return "a tombstone is left";
         if (cluster::writer_of(map, nodes_.digests[name]) != Store::id(target->place()))
-          return "a record is not at home";
+          return "a record is misplaced";
       }
     return "";
   }

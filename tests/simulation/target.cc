@@ -130,7 +130,7 @@ bool Target::holds_only_its_own() const {
   const auto& state = *hand_over_->state();
   if (state.settled < state.map->version) return false;
   for (std::size_t name = 0; name < nodes_.names.size(); ++name)
-    if (on_disk(name) && !is_home(name)) return false;
+    if (on_disk(name) && !is_replica(name)) return false;
   return true;
 }
 
@@ -229,7 +229,7 @@ Time Target::disk_delay() {
                      : world().random.between(kMillisecond, 30 * kMillisecond));
 }
 
-bool Target::is_home(std::size_t name) const {
+bool Target::is_replica(std::size_t name) const {
   return cluster::writer_of(map(), nodes_.digests[name]) == id_;
 }
 
@@ -371,7 +371,7 @@ void Target::try_get(const std::shared_ptr<Read>& read) {
   if (lease() == 0 ||
       (SAFETY("safety.learn_before_lease") && hand_over_->state()->revision < lease()))
     return read->reply({});
-  if (!is_home(read->name)) return read->reply({Answer::Kind::other_owner, 0, map().version});
+  if (!is_replica(read->name)) return read->reply({Answer::Kind::other_owner, 0, map().version});
   read->version = map().version;
   read->answered.clear();
   read->over = false;
@@ -382,7 +382,7 @@ void Target::try_get(const std::shared_ptr<Read>& read) {
   read->waiting = groups.size();
   if (groups.empty()) return asked_all(read);
   for (const auto& group : groups) {
-    ask(read, nodes_.target(group.homes.front()));
+    ask(read, nodes_.target(group.replicas.front()));
   }
   world().after(place_, kAskMax, [this, read, attempt = read->attempts] {
     if (!read->over && read->attempts == attempt) asked_all(read);
@@ -417,7 +417,7 @@ void Target::asked_all(const std::shared_ptr<Read>& read) {
   const auto still = cluster::readers_of(map(), id_, nodes_.digests[read->name], 1,
                                          read->best ? read->best->generation.map_version : 0);
   for (const auto& group : still)
-    if (std::find(read->answered.begin(), read->answered.end(), group.homes.front()) ==
+    if (std::find(read->answered.begin(), read->answered.end(), group.replicas.front()) ==
         read->answered.end())
       return read->reply({});
   read->reply({Answer::Kind::done, read->best ? read->best->value : 0, map().version});
@@ -442,7 +442,7 @@ void Target::list(bool own, std::uint64_t version,
     if (map().version != version || missing_ != 0 || (own && !fresh)) return reply(std::nullopt);
     Listed out(nodes_.names.size());
     for (std::size_t name = 0; name < out.size(); ++name) {
-      if (is_home(name) != own) continue;
+      if (is_replica(name) != own) continue;
       if (!own && !hand_over_->is_quiescent(nodes_.names[name]))
         return world().after(place_, 50 * kMillisecond,
                              [this, own, version, reply] { list(own, version, reply); });

@@ -77,7 +77,7 @@ class Target {
   /// only when there is nothing (If-None-Match: *).
   void put(std::size_t name, Value value, bool create, std::uint64_t version, const Reply& reply);
   void get(std::size_t name, std::uint64_t version, const Reply& reply);
-  /// Records of names that are at home here (own) or misplaced, for a list by `version`; nothing
+  /// Records of names that are in place here (own) or misplaced, for a list by `version`; nothing
   /// when it cannot vouch for them.
   using Listed = std::vector<std::optional<Record>>;
   void list(bool own, std::uint64_t version,
@@ -101,7 +101,7 @@ class Target {
   World& world() { return nodes_.world; }
   [[nodiscard]] const cluster::Ownership& map() const { return *hand_over_->state()->map; }
   [[nodiscard]] bool knows() const { return hand_over_->state() != nullptr; }
-  [[nodiscard]] bool is_home(std::size_t name) const;
+  [[nodiscard]] bool is_replica(std::size_t name) const;
   [[nodiscard]] std::int64_t lease() const;
   void with_version(std::uint64_t version, const std::function<void(bool)>& then);
 

@@ -11,7 +11,7 @@ namespace tarn::simulation {
 void Target::rebalance() {
   if (!knows() || hand_over_->state()->settled < map().version) return;
   for (std::size_t name = 0; name < nodes_.names.size(); ++name) {
-    if (sending_[name] || is_home(name)) continue;
+    if (sending_[name] || is_replica(name)) continue;
     if (const auto record = newest(name)) send_away(name, *record);
   }
 }

@@ -169,11 +169,11 @@ bool World::may_begin(int target) const {
   });
 }
 
-bool World::former_homes_know(int target) const {
+bool World::former_replicas_know(int target) const {
   const State& state = state_of(target);
-  const Mask homes = homes_in(state.map.owns, shape_.copies());
+  const Mask replicas = replicas_in(state.map.owns, shape_.copies());
   return std::all_of(state.map.past.begin(), state.map.past.end(), [&](const PastEpoch& set) {
-    return state.settled > set.last || (homes_in(set.nodes, shape_.copies()) & ~homes) == 0;
+    return state.settled > set.last || (replicas_in(set.nodes, shape_.copies()) & ~replicas) == 0;
   });
 }
 
@@ -187,15 +187,15 @@ void World::catch_up(int target, std::uint64_t map) {
 bool World::accepts(int target, std::uint64_t map) {
   catch_up(target, map);
   if (map < map_of(target).version) return false;
-  return has(homes_in(map_of(target).owns, shape_.copies()), target);
+  return has(replicas_in(map_of(target).owns, shape_.copies()), target);
 }
 
 /// Erases the record of a target that is no replica when all replicas have one as new, pending or
 /// not.
 bool World::erase_when_all_have_it(int target) {
   Target& self = at(target);
-  const Mask homes = homes_in(map_of(target).owns, shape_.copies());
-  for (Mask rest = homes; rest != 0; rest &= rest - 1) {
+  const Mask replicas = replicas_in(map_of(target).owns, shape_.copies());
+  for (Mask rest = replicas; rest != 0; rest &= rest - 1) {
     const Target& other = at(first_of(rest));
     if (!other.up || map_of(first_of(rest)).version > map_of(target).version) return false;
     if (!other.record.there() || other.record.gen < self.record.gen) return false;
@@ -255,11 +255,11 @@ void World::forget_tombstone(int target) {
     for (const Call& call : op.calls)
       if (call.fate == Fate::pending && gives(call.message)) return;
   const Map& map = map_of(target);
-  const Mask homes = homes_in(map.owns, shape_.copies());
-  if (!has(homes, target)) return;
+  const Mask replicas = replicas_in(map.owns, shape_.copies());
+  if (!has(replicas, target)) return;
   for (const PastEpoch& set : map.past)
-    if ((homes_in(set.nodes, shape_.copies()) & ~homes) != 0) return;
-  for (Mask rest = homes; rest != 0; rest &= rest - 1) {
+    if ((replicas_in(set.nodes, shape_.copies()) & ~replicas) != 0) return;
+  for (Mask rest = replicas; rest != 0; rest &= rest - 1) {
     const Target& other = at(first_of(rest));
     if (!other.up || map_of(first_of(rest)).version != map.version) return;
     if (first_of(rest) != target && other.record.there() && other.record.gen < self.record.gen)
@@ -298,14 +298,14 @@ bool World::holds(int target, int set, int index) const {
 int World::readable(const Record& record, Mask without, int drive_of, bool serving) {
   int count = 0;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = record.home[static_cast<std::size_t>(i)];
-    if (home == kNobody) continue;
-    const Target& self = at(home);
+    const int holder = record.holders[static_cast<std::size_t>(i)];
+    if (holder == kNobody) continue;
+    const Target& self = at(holder);
     if (serving && !self.up) continue;
     for (const Slice& slice : self.slices) {
       if (slice.set != record.set || slice.index != i) continue;
       if (serving && !serves(self, slice)) continue;
-      if (has(without, home) && (drive_of < 0 || slice.drive == drive_of)) continue;
+      if (has(without, holder) && (drive_of < 0 || slice.drive == drive_of)) continue;
       count += i == shape_.full_copy() ? shape_.k : 1;
       break;
     }
@@ -371,20 +371,20 @@ bool World::may_lose(int target, bool all) {
     return record.gen < complete_.gen || !record.there() ||
            decodes(record, bit(target), drive, false);
   };
-  Mask holders = 0;
+  Mask with_newest = 0;
   for (int t = 0; t < shape_.targets; ++t) {
     if (!survives(at(t).record)) return false;
     if (t != target && at(t).lossy_until == 0 && at(t).record.there() &&
         at(t).record.gen >= complete_.gen)
-      holders |= bit(t);
+      with_newest |= bit(t);
   }
-  if (all && complete_.there() && holders == 0) return false;
+  if (all && complete_.there() && with_newest == 0) return false;
   for (const Op& op : ops_) {
     if (op.committing && op.phase != Phase::seal && op.phase != Phase::sealed && !survives(op.made))
       return false;
     if (op.phase == Phase::seal || op.phase == Phase::sealed)
-      for (const int home : op.to)
-        if (home == target) return false;
+      for (const int holder : op.to)
+        if (holder == target) return false;
     for (const Call& call : op.calls)
       if (call.message.what == What::give && !survives(call.message.record)) return false;
   }

@@ -29,11 +29,11 @@ struct Rules {
   bool raise_a = true;           ///< N: else a is always the generation of the write
   bool seal_first = true;        ///< N: else the record goes before the slices
   bool drop_last = true;         ///< else the former slices go before the record is complete
-  /// A pending record at a target that is no home goes once all homes have something as new.
+  /// A pending record at a target that is no replica goes once all replicas have something as new.
   bool overtaken = true;
   /// A commit gives its record by maps only under which its node owned the name all the time.
   bool one_tenure = true;
-  /// F: pending records at past homes count as what they are.
+  /// F: pending records at past replicas count as what they are.
   bool forward_sees_marks = true;
   /// F: what the owner has as complete is so.
   bool owner_has_it = true;
@@ -51,9 +51,9 @@ struct Shape {
 };
 
 enum class Kind : std::uint8_t { none, plain, coded, tombstone };
-using Homes = std::array<int, kSlicesMax>;
-inline Homes nowhere() {
-  Homes out{};
+using Holders = std::array<int, kSlicesMax>;
+inline Holders nowhere() {
+  Holders out{};
   out.fill(kNobody);
   return out;
 }
@@ -66,12 +66,12 @@ struct Record {
   Gen born = 0;
   int set = 0;
   Gen written = 0;
-  Homes home{};
+  Holders holders{};
   int mark = kNobody;
 
   [[nodiscard]] bool there() const { return kind != Kind::none; }
   [[nodiscard]] bool names(int of_set, int index, int at) const {
-    return kind == Kind::coded && set == of_set && home[static_cast<std::size_t>(index)] == at;
+    return kind == Kind::coded && set == of_set && holders[static_cast<std::size_t>(index)] == at;
   }
 };
 
@@ -165,8 +165,8 @@ struct Op {
   Record base;    ///< from which it makes one
   Record former;  ///< what its slices are dropped of
   Record made;
-  Homes to{};     ///< where slices are to be sealed
-  Homes token{};  ///< 0: one is there, and is raised
+  Holders to{};     ///< where slices are to be sealed
+  Holders token{};  ///< 0: one is there, and is raised
   Mask have = 0;
   std::uint64_t round = 0;
   std::vector<Group> groups;
@@ -198,19 +198,19 @@ class World {
 
   // By hand. Targets are numbers, in the HRW order of the name; what begins has a number too.
 
-  /// A write with these homes of its slices; of a plain object or a tombstone there are none.
-  int put(int target, Kind kind, const Homes& homes);
+  /// A write with these holders of its slices; of a plain object or a tombstone there are none.
+  int put(int target, Kind kind, const Holders& holders);
   int patch(int target);
   /// Slices go where `to` says (kNobody: they stay); where they are already, they are made again if
   /// absent.
-  int repair(int target, const Homes& to);
+  int repair(int target, const Holders& to);
   /// A pending record there is to be settled.
   int settle(int target);
   /// The owner is asked about each slice `index` that is there, whatever its set, and its answer
   /// comes.
-  void ask(int home, int index);
+  void ask(int holder, int index);
   /// The owner is asked about one; what it begins then, 0: nothing.
-  int begin_ask(int home, int index);
+  int begin_ask(int holder, int index);
   /// Goes on until `phase` would be next, with what it calls (and that may be pending then).
   void run(int op, Phase phase = Phase::end);
   /// Of its pending calls those to `reached` arrive, and their answers; of those to `heard` only
@@ -269,7 +269,7 @@ class World {
   bool settle_version();
   [[nodiscard]] bool is_quiescent(int target) const;
   [[nodiscard]] bool may_begin(int target) const;
-  [[nodiscard]] bool former_homes_know(int target) const;
+  [[nodiscard]] bool former_replicas_know(int target) const;
   void catch_up(int target, std::uint64_t map);
   [[nodiscard]] bool accepts(int target, std::uint64_t map);
   bool walk(int target);
@@ -316,7 +316,7 @@ class World {
   void step_begin(Op& op);
   void plan_put(Op& op);
   void plan_repair(Op& op);
-  bool write_at(Op& op, int index, int home);
+  bool write_at(Op& op, int index, int holder);
   void step_lock(Op& op);
   void step_find(Op& op);
   void step_found(Op& op);

@@ -21,17 +21,17 @@ constexpr int kTurnsMax = 300;
 void World::client_repair(int owner, Mask up) {
   const Record& is = at(owner).record;
   if (is.kind != Kind::coded) return;
-  Homes to = nowhere();
+  Holders to = nowhere();
   Mask taken = 0;
-  for (const int home : is.home)
-    if (home != kNobody) taken |= bit(home);
+  for (const int holder : is.holders)
+    if (holder != kNobody) taken |= bit(holder);
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = is.home[at_index(i)];
-    if (i == shape_.full_copy() && home == kNobody && !chance(10)) continue;
-    const bool good = home != kNobody && at(home).up && find(home, is.set, i) != nullptr;
+    const int holder = is.holders[at_index(i)];
+    if (i == shape_.full_copy() && holder == kNobody && !chance(10)) continue;
+    const bool good = holder != kNobody && at(holder).up && find(holder, is.set, i) != nullptr;
     if (good && !chance(25)) continue;
-    if (!good && home != kNobody && at(home).up && chance(50)) {
-      to[at_index(i)] = home;
+    if (!good && holder != kNobody && at(holder).up && chance(50)) {
+      to[at_index(i)] = holder;
       continue;
     }
     const int next = pick_of(chance(80) ? up & ~taken : up);
@@ -45,13 +45,13 @@ void World::client_repair(int owner, Mask up) {
 /// Striped, with the full copy at the owner, or the full copy alone. `again`: what is there is
 /// coded anew.
 void World::client_put(int owner, Mask up, bool again) {
-  Homes to = nowhere();
+  Holders to = nowhere();
   Mask free = up;
   const int layout = pick(100);
   for (int i = 0; i < shape_.slices() && layout < 85; ++i) {
-    const int home = pick_of(free == 0 || chance(5) ? up : free);
-    to[at_index(i)] = home;
-    free &= ~bit(home);
+    const int holder = pick_of(free == 0 || chance(5) ? up : free);
+    to[at_index(i)] = holder;
+    free &= ~bit(holder);
   }
   if (layout >= 60) to[at_index(shape_.full_copy())] = owner;
   if (!again) {
@@ -249,18 +249,18 @@ void World::quiet_round() {
 void World::repair_all(int owner) {
   const Record& is = at(owner).record;
   if (is.kind != Kind::coded || is.mark != kNobody) return;
-  Homes to = nowhere();
+  Holders to = nowhere();
   Mask free = now().map.all;
-  for (const int home : is.home)
-    if (home != kNobody) free &= ~bit(home);
+  for (const int holder : is.holders)
+    if (holder != kNobody) free &= ~bit(holder);
   bool wanted = false;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    int home = is.home[at_index(i)];
-    if (i == shape_.full_copy() && home == kNobody) continue;
-    if (home != kNobody && find(home, is.set, i) != nullptr) continue;
-    if (home == kNobody) home = free != 0 ? first_of(free) : pick(shape_.targets);
-    free &= ~bit(home);
-    to[at_index(i)] = home;
+    int holder = is.holders[at_index(i)];
+    if (i == shape_.full_copy() && holder == kNobody) continue;
+    if (holder != kNobody && find(holder, is.set, i) != nullptr) continue;
+    if (holder == kNobody) holder = free != 0 ? first_of(free) : pick(shape_.targets);
+    free &= ~bit(holder);
+    to[at_index(i)] = holder;
     wanted = true;
   }
   if (wanted) repair(owner, to);
@@ -304,13 +304,13 @@ void World::check_at_rest() {
   if (born < shown_) return fail("at rest what was shown is not there");
   if (is.mark != kNobody) return fail("at rest the owner's record is pending");
   if (!decodes(is, 0, -1, true)) return fail("at rest fewer than k slices are there");
-  const Mask homes = homes_in(map.owns, shape_.copies());
+  const Mask replicas = replicas_in(map.owns, shape_.copies());
   for (int t = 0; t < shape_.targets; ++t) {
     const Record& other = at(t).record;
-    if (!has(homes, t)) {
+    if (!has(replicas, t)) {
       if (other.there()) return fail("at rest a record is where it does not belong");
     } else if (other.gen != is.gen && !(is.kind <= Kind::none || is.kind == Kind::tombstone)) {
-      return fail("at rest homes differ");
+      return fail("at rest replicas differ");
     } else if (other.there() && other.mark != kNobody) {
       return fail("at rest a record is pending");
     }
@@ -319,10 +319,10 @@ void World::check_at_rest() {
   }
   if (is.kind != Kind::coded) return;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = is.home[at_index(i)];
-    if (home == kNobody) {
+    const int holder = is.holders[at_index(i)];
+    if (holder == kNobody) {
       if (i != shape_.full_copy()) return fail("at rest a slice is missing");
-    } else if (find(home, is.set, i) == nullptr) {
+    } else if (find(holder, is.set, i) == nullptr) {
       return fail("at rest a named slice is missing");
     }
   }
@@ -330,16 +330,16 @@ void World::check_at_rest() {
 
 // --- by hand ---
 
-int World::put(int target, Kind kind, const Homes& homes) {
+int World::put(int target, Kind kind, const Holders& holders) {
   Op& op = begin(Task::put, target);
   op.made.kind = kind;
-  op.to = kind == Kind::coded ? homes : nowhere();
+  op.to = kind == Kind::coded ? holders : nowhere();
   return op.id;
 }
 
 int World::patch(int target) { return begin(Task::patch, target).id; }
 
-int World::repair(int target, const Homes& to) {
+int World::repair(int target, const Holders& to) {
   Op& op = begin(Task::repair, target);
   op.to = to;
   return op.id;
@@ -347,11 +347,11 @@ int World::repair(int target, const Homes& to) {
 
 int World::settle(int target) { return begin(Task::settle, target).id; }
 
-int World::begin_ask(int home, int index) {
-  const int owner = first_of(map_of(home).owns);
-  for (const Slice& slice : std::vector<Slice>(at(home).slices)) {
+int World::begin_ask(int holder, int index) {
+  const int owner = first_of(map_of(holder).owns);
+  for (const Slice& slice : std::vector<Slice>(at(holder).slices)) {
     if (slice.index != index) continue;
-    Message ask = message(What::ask, home, owner);
+    Message ask = message(What::ask, holder, owner);
     ask.set = slice.set;
     ask.index = index;
     ask.a = slice.a;
@@ -361,12 +361,12 @@ int World::begin_ask(int home, int index) {
   return 0;
 }
 
-void World::ask(int home, int index) {
-  for (const Slice& slice : std::vector<Slice>(at(home).slices)) {
+void World::ask(int holder, int index) {
+  for (const Slice& slice : std::vector<Slice>(at(holder).slices)) {
     if (slice.index != index) continue;
-    run(begin_ask(home, index));
+    run(begin_ask(holder, index));
     const auto is_word = [&](const Message& each) {
-      return each.what == What::drop && each.to == home && each.index == index;
+      return each.what == What::drop && each.to == holder && each.index == index;
     };
     for (const Message& each : std::vector<Message>(late_))
       if (is_word(each)) handle(each, nullptr);
@@ -477,13 +477,13 @@ void World::read(int target) {
   Target& self = at(target);
   if (!self.up || self.lease == 0 || self.lossy_until != 0) return;
   const Map map = map_of(target);
-  if (!has(homes_in(map.owns, shape_.copies()), target) || self.record.mark != kNobody) return;
+  if (!has(replicas_in(map.owns, shape_.copies()), target) || self.record.mark != kNobody) return;
   Gen gen = self.record.gen;
   Gen born = self.record.there() ? self.record.born : nothing_;
   bool there = self.record.there();
   for (const Group& group : readers_of(map, target, shape_.copies(), gen >> kVersionShift)) {
     bool heard = false;
-    for (Mask rest = group.homes; rest != 0; rest &= rest - 1) {
+    for (Mask rest = group.replicas; rest != 0; rest &= rest - 1) {
       const int id = first_of(rest);
       Call answer;
       Message look = message(What::look, target, id);
@@ -504,7 +504,7 @@ void World::read(int target) {
   if (!there) born = nothing_;
   if (born < acknowledged_) {
     note("shows", target, kNobody, born);
-    fail("a home shows less than what was acknowledged");
+    fail("a replica shows less than what was acknowledged");
   }
   if (born < shown_) {
     note("shows", target, kNobody, born);

@@ -6,7 +6,9 @@
 namespace tarn::coded_model {
 namespace {
 
-Mask sure_homes(const PastEpoch& set, int count) { return homes_in(set.nodes, count) & ~set.lost; }
+Mask sure_replicas(const PastEpoch& set, int count) {
+  return replicas_in(set.nodes, count) & ~set.lost;
+}
 
 void forget_repeated(Map& map) {
   std::vector<PastEpoch> kept;
@@ -29,7 +31,7 @@ Map next_of(const Map& map) {
 }
 
 bool is_given(const PastEpoch& set, int count) {
-  return set.only_for != 0 && (homes_in(set.nodes, count) & ~set.only_for) != 0;
+  return set.only_for != 0 && (replicas_in(set.nodes, count) & ~set.only_for) != 0;
 }
 
 bool is_gone(const Map& map, const PastEpoch& set, int target) {
@@ -47,8 +49,8 @@ int sender(const Map& map, const PastEpoch& set, Mask leavers, Mask stayers, int
 }
 
 Mask receivers(const Map& map, const PastEpoch& set, int self, int count, Mask present) {
-  const Mask before = homes_in(set.nodes, count);
-  const Mask sure = sure_homes(set, count);
+  const Mask before = replicas_in(set.nodes, count);
+  const Mask sure = sure_replicas(set, count);
   const bool is_lost = has(before & set.lost, self);
   if (sure == 0 || is_lost) return present & ~bit(self);
   if (!has(sure, self)) return 0;
@@ -63,7 +65,7 @@ Mask receivers(const Map& map, const PastEpoch& set, int self, int count, Mask p
 
 }  // namespace
 
-Mask homes_in(Mask set, int count) {
+Mask replicas_in(Mask set, int count) {
   Mask out = 0;
   for (; set != 0 && count > 0; set &= set - 1, --count) out |= set & ~(set - 1);
   return out;
@@ -119,15 +121,15 @@ std::vector<Group> readers_of(const Map& map, int self, int count, std::uint64_t
   for (const PastEpoch& set : map.past) {
     if (found > set.last) break;
     if (is_given(set, count)) continue;
-    Group group{set.last, sure_homes(set, count), false};
-    if (group.homes == 0) {
+    Group group{set.last, sure_replicas(set, count), false};
+    if (group.replicas == 0) {
       group.all_needed = true;
-      group.homes = map.all & ~bit(self);
-    } else if (has(group.homes, self)) {
+      group.replicas = map.all & ~bit(self);
+    } else if (has(group.replicas, self)) {
       continue;
     }
     const bool asked = std::any_of(out.begin(), out.end(), [&](const Group& newer) {
-      return newer.homes == group.homes && newer.all_needed == group.all_needed;
+      return newer.replicas == group.replicas && newer.all_needed == group.all_needed;
     });
     if (!asked) out.push_back(group);
   }
@@ -135,7 +137,7 @@ std::vector<Group> readers_of(const Map& map, int self, int count, std::uint64_t
 }
 
 Plan plan_name(const Map& map, int self, int count) {
-  const Mask present = homes_in(map.owns, count);
+  const Mask present = replicas_in(map.owns, count);
   Plan plan;
   plan.keep = has(present, self);
   for (const PastEpoch& set : map.past) plan.send |= receivers(map, set, self, count, present);

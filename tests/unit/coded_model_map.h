@@ -14,8 +14,8 @@ using Mask = std::uint32_t;
 
 [[nodiscard]] constexpr Mask bit(int target) { return Mask{1} << static_cast<unsigned>(target); }
 [[nodiscard]] constexpr bool has(Mask mask, int target) { return (mask & bit(target)) != 0; }
-/// The first `count` of a set: the homes of the name.
-[[nodiscard]] Mask homes_in(Mask set, int count);
+/// The first `count` of a set: the replicas of the name.
+[[nodiscard]] Mask replicas_in(Mask set, int count);
 /// The first of a set, -1 of none.
 [[nodiscard]] int first_of(Mask set);
 
@@ -51,12 +51,12 @@ struct Map {
 /// ReadGroup of ownership.h.
 struct Group {
   std::uint64_t last = 0;
-  Mask homes = 0;
+  Mask replicas = 0;
   bool all_needed = false;
 
   bool operator==(const Group&) const = default;
 };
-/// readers_of() of ownership.h. `count`: of the homes of a name.
+/// readers_of() of ownership.h. `count`: of the replicas of a name.
 [[nodiscard]] std::vector<Group> readers_of(const Map& map, int self, int count,
                                             std::uint64_t found);
 

@@ -14,7 +14,7 @@ Op& World::begin(Task task, int target) {
   op.task = task;
   op.at = target;
   op.to = nowhere();
-  op.made.home = nowhere();
+  op.made.holders = nowhere();
   if (task == Task::settle) {
     op.base = at(target).record;
     op.phase = Phase::ask_writer;
@@ -92,44 +92,44 @@ void World::step_begin(Op& op) {
   }
 }
 
-/// A work file at `home`. False: it cannot be had.
-bool World::write_at(Op& op, int index, int home) {
-  if (!at(home).up) return false;
-  op.to[at_index(index)] = home;
+/// A work file at `holder`. False: it cannot be had.
+bool World::write_at(Op& op, int index, int holder) {
+  if (!at(holder).up) return false;
+  op.to[at_index(index)] = holder;
   op.token[at_index(index)] = ++tokens_;
-  at(home).work.push_back({tokens_, op.made.set, index});
+  at(holder).work.push_back({tokens_, op.made.set, index});
   return true;
 }
 
 void World::plan_put(Op& op) {
   if (op.made.kind != Kind::coded) return;
   op.made.set = ++sets_;
-  const Homes wanted = op.to;
+  const Holders wanted = op.to;
   op.to = nowhere();
   for (int i = 0; i < shape_.indexes(); ++i)
-    if (const int home = wanted[at_index(i)]; home != kNobody) write_at(op, i, home);
+    if (const int holder = wanted[at_index(i)]; holder != kNobody) write_at(op, i, holder);
 }
 
 void World::plan_repair(Op& op) {
   op.base = at(op.at).record;
   const Record& is = op.base;
   if (is.kind != Kind::coded || is.mark != kNobody || !decodes(is, 0, -1, true)) return;
-  const Homes wanted = op.to;
+  const Holders wanted = op.to;
   op.to = nowhere();
   op.made.set = is.set;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = is.home[at_index(i)];
+    const int holder = is.holders[at_index(i)];
     const int next = wanted[at_index(i)];
     if (next == kNobody || !at(next).up) continue;
-    if (next != home) {
+    if (next != holder) {
       if (find(next, is.set, i) == nullptr) {
         write_at(op, i, next);
       } else {
         op.to[at_index(i)] = next;
         op.token[at_index(i)] = 0;
       }
-    } else if (find(home, is.set, i) == nullptr && write_at(op, i, home)) {
-      Message seal = message(What::seal, op.at, home);
+    } else if (find(holder, is.set, i) == nullptr && write_at(op, i, holder)) {
+      Message seal = message(What::seal, op.at, holder);
       seal.set = is.set;
       seal.index = i;
       seal.token = op.token[at_index(i)];
@@ -151,7 +151,7 @@ void World::step_lock(Op& op) {
 void World::step_find(Op& op) {
   const Map& map = map_of(op.at);
   const Record& own = at(op.at).record;
-  if (at(op.at).lossy_until != 0 || !has(homes_in(map.owns, shape_.copies()), op.at))
+  if (at(op.at).lossy_until != 0 || !has(replicas_in(map.owns, shape_.copies()), op.at))
     return end(op);
   if (own.mark != kNobody && op.task != Task::forward) {
     if (!is_running(Task::settle, op.at)) begin(Task::settle, op.at);
@@ -163,7 +163,7 @@ void World::step_find(Op& op) {
   for (std::size_t g = 0; g < op.groups.size(); ++g) {
     const Group& group = op.groups[g];
     if (group.all_needed && op.task == Task::judge) return end(op);
-    Mask asked = group.all_needed ? group.homes : bit(pick_of(group.homes));
+    Mask asked = group.all_needed ? group.replicas : bit(pick_of(group.replicas));
     for (; asked != 0; asked &= asked - 1) {
       Message look = message(What::look, op.at, first_of(asked));
       look.as_it_is = op.task == Task::forward && rules_.forward_sees_marks;
@@ -209,7 +209,8 @@ void World::decide(Op& op, const Record& newest) {
       if (newest.kind != Kind::coded && newest.kind != Kind::plain) return end(op);
       break;
     case Task::repair:
-      if (newest.kind != Kind::coded || newest.set != op.base.set || newest.home != op.base.home)
+      if (newest.kind != Kind::coded || newest.set != op.base.set ||
+          newest.holders != op.base.holders)
         return end(op);
       op.former = newest;
       break;
@@ -219,7 +220,7 @@ void World::decide(Op& op, const Record& newest) {
       op.made = newest;
       op.made.kind = Kind::coded;
       op.made.set = set;
-      op.made.home = nowhere();
+      op.made.holders = nowhere();
       op.made.written = 0;
       return;
     case Task::forward:
@@ -243,7 +244,7 @@ void World::decide(Op& op, const Record& newest) {
   if (!newest.there()) {
     op.made.kind = Kind::tombstone;
     op.made.born = nothing_;
-    op.made.home = nowhere();
+    op.made.holders = nowhere();
   }
 }
 
@@ -268,10 +269,10 @@ void World::step_seal(Op& op) {
   if (op.made.kind != Kind::coded) return;
   if (!rules_.seal_first && !op.sent) return;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = op.to[at_index(i)];
-    if (home == kNobody) continue;
+    const int holder = op.to[at_index(i)];
+    if (holder == kNobody) continue;
     const int token = op.token[at_index(i)];
-    Message seal = message(token == 0 ? What::raise : What::seal, op.at, home);
+    Message seal = message(token == 0 ? What::raise : What::seal, op.at, holder);
     seal.set = op.made.set;
     seal.index = i;
     seal.token = token;
@@ -286,14 +287,14 @@ void World::step_sealed(Op& op) {
   for (const Call& each : op.calls) {
     const auto i = at_index(each.message.index);
     if (each.fate != Fate::done) continue;
-    op.made.home[i] = each.message.to;
+    op.made.holders[i] = each.message.to;
     changed = true;
   }
   op.calls.clear();
   if (op.made.kind == Kind::coded && !rules_.seal_first) {
     if (op.sent) return end(op);
     for (int i = 0; i < shape_.indexes(); ++i)
-      if (op.to[at_index(i)] != kNobody) op.made.home[at_index(i)] = op.to[at_index(i)];
+      if (op.to[at_index(i)] != kNobody) op.made.holders[at_index(i)] = op.to[at_index(i)];
     changed = true;
   }
   op.phase = Phase::give;
@@ -302,10 +303,10 @@ void World::step_sealed(Op& op) {
   int slices = 0;
   int wanted = 0;
   for (int i = 0; i < shape_.slices(); ++i) {
-    slices += op.made.home[at_index(i)] != kNobody ? 1 : 0;
+    slices += op.made.holders[at_index(i)] != kNobody ? 1 : 0;
     wanted += op.to[at_index(i)] != kNobody ? 1 : 0;
   }
-  const bool full_copy = op.made.home[at_index(shape_.full_copy())] != kNobody;
+  const bool full_copy = op.made.holders[at_index(shape_.full_copy())] != kNobody;
   const bool full_copy_wanted = op.to[at_index(shape_.full_copy())] != kNobody;
   const bool enough =
       full_copy_wanted ? full_copy && (wanted == 0 || slices >= shape_.k) : slices >= shape_.k + 1;
@@ -324,12 +325,12 @@ void World::step_sealed(Op& op) {
 
 void World::step_give(Op& op) {
   const Map& map = map_of(op.at);
-  const Mask homes = homes_in(map.owns, shape_.copies());
-  if (first_of(homes) != op.at || (op.moved && rules_.one_tenure)) return end(op);
+  const Mask replicas = replicas_in(map.owns, shape_.copies());
+  if (first_of(replicas) != op.at || (op.moved && rules_.one_tenure)) return end(op);
   op.round = map.version;
   op.sent = true;
   op.phase = Phase::given;
-  for (Mask lacking = homes & ~op.have & ~bit(op.at); lacking != 0; lacking &= lacking - 1) {
+  for (Mask lacking = replicas & ~op.have & ~bit(op.at); lacking != 0; lacking &= lacking - 1) {
     Message copy = message(What::give, op.at, first_of(lacking));
     copy.record = op.made;
     copy.record.mark = op.at;
@@ -346,7 +347,7 @@ void World::step_given(Op& op) {
       all = false;
   }
   op.calls.clear();
-  if (all && map_of(op.at).version == op.round && former_homes_know(op.at)) {
+  if (all && map_of(op.at).version == op.round && former_replicas_know(op.at)) {
     op.phase = Phase::publish;
     return;
   }
@@ -370,10 +371,10 @@ void World::drop_former(Op& op) {
   const Record& was = op.former;
   if (was.kind != Kind::coded) return;
   for (int i = 0; i < shape_.indexes(); ++i) {
-    const int home = was.home[at_index(i)];
-    if (home == kNobody || op.made.names(was.set, i, home)) continue;
-    if (!rules_.drop_last && at_index(i) < op.to.size() && op.to[at_index(i)] == home) continue;
-    Message drop = message(What::drop, op.at, home);
+    const int holder = was.holders[at_index(i)];
+    if (holder == kNobody || op.made.names(was.set, i, holder)) continue;
+    if (!rules_.drop_last && at_index(i) < op.to.size() && op.to[at_index(i)] == holder) continue;
+    Message drop = message(What::drop, op.at, holder);
     drop.set = was.set;
     drop.index = i;
     drop.a = op.g;
@@ -388,8 +389,8 @@ void World::step_after(Op& op) {
     acknowledged_ = std::max(acknowledged_, op.made.born);
     note("acknowledged", op.at, kNobody, op.made.born);
   }
-  const Mask homes = homes_in(map_of(op.at).owns, shape_.copies());
-  for (Mask rest = homes & ~bit(op.at); rest != 0; rest &= rest - 1) {
+  const Mask replicas = replicas_in(map_of(op.at).owns, shape_.copies());
+  for (Mask rest = replicas & ~bit(op.at); rest != 0; rest &= rest - 1) {
     Message told = message(What::told, op.at, first_of(rest));
     told.a = op.g;
     send(told);
@@ -480,8 +481,8 @@ void World::step_handed_on(Op& op) {
 
 /// As 014 has it.
 void World::step_give_ours(Op& op) {
-  const Mask homes = homes_in(map_of(op.at).owns, shape_.copies());
-  for (Mask rest = homes & ~bit(op.at); rest != 0; rest &= rest - 1) {
+  const Mask replicas = replicas_in(map_of(op.at).owns, shape_.copies());
+  for (Mask rest = replicas & ~bit(op.at); rest != 0; rest &= rest - 1) {
     Message copy = message(What::give, op.at, first_of(rest));
     copy.record = op.base;
     copy.record.mark = op.at;
@@ -498,8 +499,8 @@ void World::step_gave_ours(Op& op) {
     clear_mark(op.at, op.base.gen);
     const Record& is = at(op.at).record;
     if (is.gen == op.base.gen && is.mark == kNobody && complete_.gen < is.gen) complete_ = is;
-    const Mask homes = homes_in(map_of(op.at).owns, shape_.copies());
-    for (Mask rest = homes & ~bit(op.at); rest != 0; rest &= rest - 1) {
+    const Mask replicas = replicas_in(map_of(op.at).owns, shape_.copies());
+    for (Mask rest = replicas & ~bit(op.at); rest != 0; rest &= rest - 1) {
       Message told = message(What::told, op.at, first_of(rest));
       told.a = op.base.gen;
       send(told);

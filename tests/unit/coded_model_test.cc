@@ -67,7 +67,7 @@ TEST_CASE("coded model: random schedules notice a missing rule", "[coded]") {
   SECTION("the generation of the write in place of a") { rules.raise_a = false; }
   SECTION("the record before the slices") { rules.seal_first = false; }
   SECTION("former slices dropped before the record is complete") { rules.drop_last = false; }
-  SECTION("who is no home keeps its pending record") { rules.overtaken = false; }
+  SECTION("who is no replica keeps its pending record") { rules.overtaken = false; }
   REQUIRE(notices(rules));
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("coded model: random schedules notice a missing rule", "[coded]") {
 
 constexpr int kNo = kNobody;
 
-Homes on(int a, int b, int c, int d = kNo, int e = kNo) { return {a, b, c, d, e}; }
+Holders on(int a, int b, int c, int d = kNo, int e = kNo) { return {a, b, c, d, e}; }
 
 /// 2+1 on 4 targets: records lie on two.
 World small(const Rules& rules = {}) { return {Shape{2, 1, 4}, rules, 1}; }
@@ -83,8 +83,8 @@ World small(const Rules& rules = {}) { return {Shape{2, 1, 4}, rules, 1}; }
 World large(const Rules& rules = {}) { return {Shape{2, 2, 5}, rules, 1}; }
 
 /// An acknowledged object, set 1, of which all know that it is complete.
-void fill(World& world, const Homes& homes) {
-  world.run(world.put(0, Kind::coded, homes));
+void fill(World& world, const Holders& holders) {
+  world.run(world.put(0, Kind::coded, holders));
   world.deliver();
 }
 
@@ -100,8 +100,8 @@ void kill(World& world, int target) {
 }
 
 /// Resolves what gave up at the owner: at the replica that has it, then at the owner.
-void settle_all(World& world, int home, int owner) {
-  world.run(world.settle(home));
+void settle_all(World& world, int replica, int owner) {
+  world.run(world.settle(replica));
   world.deliver(owner);
   world.run(world.running(Task::settle, owner));
   world.run(world.running(Task::forward, owner));
@@ -145,7 +145,7 @@ TEST_CASE("coded model: 1 to 4, an owner dies before its record", "[coded]") {
   CHECK_FALSE(world.holds(1, 2, 0));
 }
 
-TEST_CASE("coded model: 5, one record home has the new version", "[coded]") {
+TEST_CASE("coded model: 5, one record replica has the new version", "[coded]") {
   World world = large();
   fill(world, on(0, 1, 2, 3));
   const int put = world.put(0, Kind::coded, on(1, 2, 3, 4));
@@ -179,7 +179,7 @@ std::string sixth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 6, the slices of a version that only a dead home knows", "[coded]") {
+TEST_CASE("coded model: 6, the slices of a version that only a dead replica knows", "[coded]") {
   CHECK(sixth({}) == "");
   Rules rules;
   rules.bump = false;
@@ -228,7 +228,7 @@ TEST_CASE("coded model: 8, two incomplete records roll forward", "[coded]") {
   CHECK(eighth(rules) != "");
 }
 
-TEST_CASE("coded model: 9 and 10, a home dies around its answer", "[coded]") {
+TEST_CASE("coded model: 9 and 10, a replica dies around its answer", "[coded]") {
   World world = large();
   fill(world, on(0, 1, 2, 3));
   const int put = world.put(0, Kind::coded, on(1, 2, 3, 4));
@@ -297,7 +297,7 @@ TEST_CASE("coded model: 14, a slice that is named again", "[coded]") {
   CHECK(fourteenth(rules) != "");
 }
 
-/// 15: a repair has sealed, and its record is at one home, which the next owner does not ask.
+/// 15: a repair has sealed, and its record is at one replica, which the next owner does not ask.
 std::string fifteenth(const Rules& rules) {
   World world = large(rules);
   fill(world, on(0, 1, 2, 3));
@@ -321,7 +321,7 @@ TEST_CASE("coded model: 15, a repair that nobody finished", "[coded]") {
 TEST_CASE("coded model: 16 to 18, two owners rebuild a slice", "[coded]") {
   World world = small();
   fill(world, on(0, 1, 2));
-  SECTION("16: at two homes") {
+  SECTION("16: at two replicas") {
     const int repair = world.repair(0, on(kNo, kNo, 3));
     world.run(repair, Phase::give);
     world.fence(0);
@@ -509,14 +509,14 @@ std::string fifty_fourth(const Rules& rules) {
   return world.wrong();
 }
 
-TEST_CASE("coded model: 54, an owner asks a past home that waits for it", "[coded]") {
+TEST_CASE("coded model: 54, an owner asks a past replica that waits for it", "[coded]") {
   CHECK(fifty_fourth({}) == "");
   Rules rules;
   rules.forward_sees_marks = false;
   CHECK(fifty_fourth(rules) != "");
 }
 
-/// 55: a pending record is at a target that is no home any more.
+/// 55: a pending record is at a target that is no replica any more.
 std::string fifty_fifth(const Rules& rules) {
   World world = small(rules);
   fill(world, on(0, 1, 2));

@@ -51,8 +51,8 @@ struct Target {
   std::uint64_t moved = 0;
   std::array<ModelDrive, 2> drives;
 
-  [[nodiscard]] ModelDrive& home(int name) { return drives[static_cast<std::size_t>(name) % 2]; }
-  [[nodiscard]] const ModelDrive& home(int name) const {
+  [[nodiscard]] ModelDrive& place(int name) { return drives[static_cast<std::size_t>(name) % 2]; }
+  [[nodiscard]] const ModelDrive& place(int name) const {
     return drives[static_cast<std::size_t>(name) % 2];
   }
   [[nodiscard]] bool any_away() const { return drives[0].away || drives[1].away; }
@@ -60,11 +60,11 @@ struct Target {
   /// True if it stores a version of the name, which has that many copies. Only of one that has
   /// others does another drive take it when its own is away.
   [[nodiscard]] bool takes(int name, std::size_t copies) const {
-    return alive && !(copies > 1 ? none_there() : home(name).away);
+    return alive && !(copies > 1 ? none_there() : place(name).away);
   }
   /// As away_drive.h.
   [[nodiscard]] bool has_full_view(int name) const {
-    const ModelDrive& its = home(name);
+    const ModelDrive& its = place(name);
     return !its.away && ((!its.stale && !its.misplaced) || !any_away());
   }
   /// True if others believe what it says of the name.
@@ -98,11 +98,11 @@ struct Target {
   /// `full`: another drive takes it, if any does.
   void store(int name, Version version, bool full) {
     if (none_there() || shown(name) >= version) return;
-    const bool lies_elsewhere = home(name).away || (full && !home(name + 1).away);
-    home(name).stale = home(name).stale || home(name).away;
-    home(name).misplaced = home(name).misplaced || lies_elsewhere;
+    const bool lies_elsewhere = place(name).away || (full && !place(name + 1).away);
+    place(name).stale = place(name).stale || place(name).away;
+    place(name).misplaced = place(name).misplaced || lies_elsewhere;
     forget(name);
-    ModelDrive& taker = lies_elsewhere ? home(name + 1) : home(name);
+    ModelDrive& taker = lies_elsewhere ? place(name + 1) : place(name);
     taker.has[name] = version;
   }
   void forget(int name) {
@@ -126,8 +126,8 @@ struct Target {
     if (any_away()) return;
     for (const int name : names()) {
       const Version newest = shown(name);
-      home(name).has[name] = newest;
-      home(name + 1).has.erase(name);
+      place(name).has[name] = newest;
+      place(name + 1).has.erase(name);
     }
     for (ModelDrive& drive : drives) drive.misplaced = drive.stale;
   }
@@ -155,7 +155,7 @@ class World {
   void step();
   /// Number of changes of a zone after which placement used zones.
   [[nodiscard]] int zones_used() const { return zones_used_; }
-  /// Everything that is there comes back, and all names move home. False: they never do.
+  /// Everything that is there comes back, and all names move to their places. False: they never do.
   bool rest();
   /// The first error; empty: none.
   [[nodiscard]] std::string check();
@@ -175,10 +175,10 @@ class World {
     return at < map_.members.size() ? map_.members[at].id : "";
   }
   [[nodiscard]] ReplicaCount count() const { return {count_, before_}; }
-  [[nodiscard]] std::vector<std::string> homes(int name) const {
+  [[nodiscard]] std::vector<std::string> replicas(int name) const {
     std::vector<std::string> out;
-    for (const Home& home : map_.current.homes(digest(name), count_))
-      if (home.drive == 0) out.push_back(map_.current.id(home.node));
+    for (const Replica& replica : map_.current.replicas(digest(name), count_))
+      if (replica.drive == 0) out.push_back(map_.current.id(replica.node));
     return out;
   }
   [[nodiscard]] Version held(const std::string& id, int name) const {
@@ -243,7 +243,7 @@ void World::change_zone(const std::string& id) {
 }
 
 void World::write(int name) {
-  const auto all = homes(name);
+  const auto all = replicas(name);
   for (const std::string& id : all)
     if (!targets_.at(id).takes(name, count_)) return;
   const Version version{map_.version, ++counter_};
@@ -267,7 +267,7 @@ void World::change_drives(Target& target, const std::string& id) {
     for (ModelDrive& drive : target.drives) drive.has.erase(name);
     const auto& versions = old_[name];
     if (!versions.empty() && pick(3) == 0)
-      target.home(name).has[name] = versions[pick_index(versions.size())];
+      target.place(name).has[name] = versions[pick_index(versions.size())];
   }
   // One that was away may be given up.
   for (ModelDrive& drive : target.drives)
@@ -306,7 +306,7 @@ void World::give_lost(const std::string& id) {
   const Target& giver = targets_.at(id);
   if (!giver.alive || count_ < 2) return;
   for (const int name : giver.names()) {
-    const auto all = homes(name);
+    const auto all = replicas(name);
     if (!giver.has_full_view(name) || std::find(all.begin(), all.end(), id) == all.end()) continue;
     for (const std::string& to : all)
       if (targets_.at(to).alive && targets_.at(to).any_away() && pick(4) != 0)
@@ -316,7 +316,7 @@ void World::give_lost(const std::string& id) {
 
 /// False: a target could not be given it.
 bool World::move(const std::string& id, int name) {
-  if (targets_.at(id).home(name).away) return false;  // as open_outgoing()
+  if (targets_.at(id).place(name).away) return false;  // as open_outgoing()
   const Version version = held(id, name);
   if (version == Version{}) return true;
   const NamePlan plan = plan_name(map_, id, digest(name), count());
@@ -409,7 +409,7 @@ std::optional<Version> World::read(const std::string& self, int name) const {
   if (!sees && !others_know) return std::nullopt;
   for (const ReadGroup& group : groups) {
     bool heard = false;
-    for (const std::string& id : group.homes) {
+    for (const std::string& id : group.replicas) {
       if (!targets_.at(id).can_tell(name)) {
         if (group.all_needed) return std::nullopt;
         continue;
@@ -431,11 +431,11 @@ std::string World::check() {
       return each.second.has_as_new(name, version);
     });
     if (lost) version = {};
-    for (const std::string& home : homes(name)) {
-      if (!targets_.at(home).alive) continue;
-      const auto said = read(home, name);
+    for (const std::string& replica : replicas(name)) {
+      if (!targets_.at(replica).alive) continue;
+      const auto said = read(replica, name);
       if (said && *said < version)
-        return home + " answers too little for name " + std::to_string(name) + " in map " +
+        return replica + " answers too little for name " + std::to_string(name) + " in map " +
                std::to_string(map_.version);
     }
   }
@@ -464,15 +464,15 @@ bool World::rest() {
 
 std::string World::check_at_rest() const {
   for (const auto& [name, version] : acknowledged_) {
-    const auto all = homes(name);
+    const auto all = replicas(name);
     for (const auto& [id, target] : targets_) {
-      const bool is_home = std::find(all.begin(), all.end(), id) != all.end();
-      if (is_home && held(id, name) < version) return id + " lacks name " + std::to_string(name);
-      if (!is_home && target.holds(name)) return id + " keeps name " + std::to_string(name);
+      const bool is_replica = std::find(all.begin(), all.end(), id) != all.end();
+      if (is_replica && held(id, name) < version) return id + " lacks name " + std::to_string(name);
+      if (!is_replica && target.holds(name)) return id + " keeps name " + std::to_string(name);
       // A version that all its targets lost may be back with a drive, and go again before it has
       // come to all replicas.
       const bool was_lost = version == Version{};
-      if (is_home && !was_lost && held(id, name) != held(all.front(), name))
+      if (is_replica && !was_lost && held(id, name) != held(all.front(), name))
         return id + " differs in name " + std::to_string(name);
     }
   }
@@ -501,7 +501,7 @@ void run_worlds(std::size_t count, int worlds, const Changes& changes = {}) {
   CHECK((zones_used > worlds || !changes.zones));
 }
 
-TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
+TEST_CASE("copies on nodes: no replica says less than what was acknowledged", "[ownership]") {
   run_worlds(2, 200);
   run_worlds(3, 200);
 }

@@ -19,7 +19,7 @@ io::Coding coding() {
   out.block_bytes = 65536;
   out.set = 0x1122334455667788;
   out.written = {1, 1, 1};
-  out.homes = {"t1", "t2", "t3"};
+  out.holders = {"t1", "t2", "t3"};
   return out;
 }
 
@@ -95,12 +95,12 @@ TEST_CASE("coded: a record whose file has bytes is not adopted and not opened",
   CHECK_FALSE(find(f, "a"));
 }
 
-TEST_CASE("coded: other homes are a change of metadata", "[target][drive][coded]") {
+TEST_CASE("coded: other holders are a change of metadata", "[target][drive][coded]") {
   Fixture f;
   REQUIRE(put_coded(f, "a"));
   io::ObjectAttribute attribute = coded_attribute(f, "a");
   attribute.record.file = find(f, "a")->file;
-  attribute.record.coding->homes = {"t1", "", "t4"};
+  attribute.record.coding->holders = {"t1", "", "t4"};
   REQUIRE(wait_for(f.drive->patch(attribute)));
   CHECK(find(f, "a") == attribute.record);
   f.lose_index();

@@ -51,7 +51,7 @@ struct Cache {
   [[nodiscard]] std::string name_for(const Drive& first, const Drive& second) {
     for (int i = 0; i < 10'000; ++i) {
       const std::string object = "n" + std::to_string(i);
-      if (store->home_of(name(object)) != &first) continue;
+      if (store->drive_for(name(object)) != &first) continue;
       const auto order = drive_order(name(object));
       if (order.at(1) == second.path()) return object;
     }
@@ -102,30 +102,30 @@ TEST_CASE("evicted drives: names of a cache live on the next drive", "[target][e
   ObjectName kept = f.name(object);
   kept.is_refetchable = false;
   f.store->lose(*drives[0], "it is away");
-  CHECK(f.store->home_of(f.name(object)) == nullptr);
+  CHECK(f.store->drive_for(f.name(object)) == nullptr);
   CHECK(f.store->check_not_away(f.name(object)).error().code == Errc::unavailable);
 
   f.store->set_evicted(drives[0]->path(), {{kBucket, kUpto}});
-  CHECK(f.store->home_of(f.name(object)) == drives[1].get());
+  CHECK(f.store->drive_for(f.name(object)) == drives[1].get());
   CHECK(f.store->check_not_away(f.name(object)));
   CHECK(f.records_of(object) == 0);
   CHECK(f.store->evictions() == 1);
   SECTION("others do not") {
-    CHECK(f.store->home_of(kept) == nullptr);
+    CHECK(f.store->drive_for(kept) == nullptr);
     ObjectName elsewhere = f.name(object);
     elsewhere.bucket = BucketId{2};
-    CHECK(f.store->home_of(elsewhere) == nullptr);
+    CHECK(f.store->drive_for(elsewhere) == nullptr);
   }
   SECTION("another drive is away, too") {
     f.store->lose(*drives[1], "it is away");
-    CHECK(f.store->home_of(f.name(object)) == nullptr);
+    CHECK(f.store->drive_for(f.name(object)) == nullptr);
     f.store->set_evicted(drives[1]->path(), {{kBucket, {2, 1, 1}}});
-    CHECK(f.store->home_of(f.name(object)) == drives[2].get());
+    CHECK(f.store->drive_for(f.name(object)) == drives[2].get());
   }
   SECTION("until it is back") {
     f.put_on(drives[1], object);
     f.store->attach(drives[0]);
-    CHECK(f.store->home_of(f.name(object)) == drives[0].get());
+    CHECK(f.store->drive_for(f.name(object)) == drives[0].get());
     CHECK(f.store->evicted_from(drives[0]->path()).empty());
     CHECK(f.records_of(object) == 1);
   }
@@ -145,7 +145,7 @@ TEST_CASE("evicted drives: what was passed on to a drive that is away is no abse
   // The second drive has no room.
   f.put_on(drives[2], object);
   lose(*drives[2]);
-  CHECK(f.store->home_of(f.name(object)) == drives[1].get());
+  CHECK(f.store->drive_for(f.name(object)) == drives[1].get());
   CHECK(f.store->check_not_away(f.name(object)).error().code == Errc::unavailable);
   f.store->set_evicted(drives[2]->path(), {{kBucket, kUpto}});
   CHECK(f.store->check_not_away(f.name(object)));
@@ -155,16 +155,16 @@ TEST_CASE("evicted drives: what may be older than what was lost goes", "[target]
   Cache f;
   const auto drives = f.store->drives();
   const std::string stale = f.name_for(*drives[0], *drives[1]);
-  const std::string at_home = f.name_for(*drives[1], *drives[0]);
+  const std::string in_place = f.name_for(*drives[1], *drives[0]);
   const std::string of_another = f.name_for(*drives[2], *drives[1]);
   // A full drive passes its files on.
-  for (const std::string& object : {stale, at_home, of_another}) f.put_on(drives[1], object);
+  for (const std::string& object : {stale, in_place, of_another}) f.put_on(drives[1], object);
   f.put_on(drives[0], stale);
   f.store->lose(*drives[0], "it is away");
   REQUIRE(f.run(f.store->forget_stale({drives[0]->path()}, f.bucket)));
   f.store->set_evicted(drives[0]->path(), {{kBucket, kUpto}});
   CHECK(f.records_of(stale) == 0);
-  CHECK(f.records_of(at_home) == 1);
+  CHECK(f.records_of(in_place) == 1);
   CHECK(f.records_of(of_another) == 1);
 }
 

@@ -208,7 +208,7 @@ TEST_CASE("hand-over: what was on its way to a drive by an older map may be more
   CHECK(target.status(true).moved == before.version);
   const Ownership after = with_other_copies(before);
   target.learn(state_of(after, after.version, kLease + 1));
-  REQUIRE(target.commit(late, kLease));  // it goes to the homes of the new map
+  REQUIRE(target.commit(late, kLease));  // it goes to the replicas of the new map
   CHECK(target.status(true).moved == 0);
   CHECK(target.status(true).under_way.empty());
   target.end(early);

@@ -1,4 +1,4 @@
-// Which home of a name with copies on nodes a proxy sends a reader to.
+// Which replica of a name with copies on nodes a proxy sends a reader to.
 
 #include "proxy/watch/least_busy.h"
 
@@ -16,12 +16,12 @@ using namespace tarn::proxy;
 
 using Load = LoadReport::Load;
 
-/// Of 10,000 readers, how many go to each of two homes.
+/// Of 10,000 readers, how many go to each of two replicas.
 std::array<int, 2> shared_out(const Load& owner, const Load& other) {
   std::mt19937_64 draws(7);  // NOLINT: the same each time
-  const std::array<Load, 2> homes{owner, other};
+  const std::array<Load, 2> replicas{owner, other};
   std::array<int, 2> out{};
-  for (int i = 0; i < 10'000; ++i) ++out[least_busy(homes, draws())];
+  for (int i = 0; i < 10'000; ++i) ++out[least_busy(replicas, draws())];
   return out;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("the owner serves as long as it has little to do", "[proxy]") {
   CHECK(shared_out({.serves = false}, {.serves = false}) == std::array{10'000, 0});
 }
 
-TEST_CASE("homes with as much to do get as many readers", "[proxy]") {
+TEST_CASE("replicas with as much to do get as many readers", "[proxy]") {
   for (const std::uint32_t work : {4U, 50U, 5'000U}) {
     const auto got = shared_out({.work = work}, {.work = work});
     CHECK(got[0] > 4'700);
@@ -79,9 +79,9 @@ TEST_CASE("homes with as much to do get as many readers", "[proxy]") {
 TEST_CASE("the owner of a whole has its readers unless others have much less to do", "[proxy]") {
   const auto share_of_others = [](std::uint32_t owner, std::uint32_t other) {
     std::mt19937_64 draws(7);  // NOLINT: the same each time
-    const std::array<Load, 2> homes{Load{.work = owner}, Load{.work = other}};
+    const std::array<Load, 2> replicas{Load{.work = owner}, Load{.work = other}};
     int out = 0;
-    for (int i = 0; i < 1000; ++i) out += least_busy(homes, draws(), true) == 1 ? 1 : 0;
+    for (int i = 0; i < 1000; ++i) out += least_busy(replicas, draws(), true) == 1 ? 1 : 0;
     return out;
   };
   CHECK(share_of_others(50, 50) == 0);
@@ -92,15 +92,15 @@ TEST_CASE("the owner of a whole has its readers unless others have much less to 
   CHECK(least_busy(gone, 1, true) == 1);
 }
 
-TEST_CASE("most readers go to the home that has less to do", "[proxy]") {
+TEST_CASE("most readers go to the replica that has less to do", "[proxy]") {
   CHECK(shared_out({.work = 30}, {.work = 2})[1] > 8'500);
   CHECK(shared_out({.work = 10, .sent = 1'000}, {.work = 0})[1] > 8'500);
   CHECK(shared_out({.work = 1'000'000'000}, {.work = 1'000'000'000})[0] > 4'700);
 }
 
-TEST_CASE("readers do not run to and fro between homes on stale figures", "[proxy]") {
-  // 100 readers a second, each of whom takes three; proxies hear once a second. One home is twice
-  // as fast.
+TEST_CASE("readers do not run to and fro between replicas on stale figures", "[proxy]") {
+  // 100 readers a second, each of whom takes three; proxies hear once a second. One replica is
+  // twice as fast.
   std::mt19937_64 draws(11);  // NOLINT: the same each time
   std::array<double, 2> reading{150, 0};
   const std::array<double, 2> seconds{3, 1.5};
@@ -108,7 +108,7 @@ TEST_CASE("readers do not run to and fro between homes on stale figures", "[prox
     const std::array<Load, 2> said{{{.work = static_cast<std::uint32_t>(reading[0])},
                                     {.work = static_cast<std::uint32_t>(reading[1])}}};
     for (int i = 0; i < 100; ++i) reading[least_busy(said, draws())] += 1;
-    for (std::size_t home : {0U, 1U}) reading[home] *= 1 - 1 / (1 + seconds[home]);
+    for (std::size_t replica : {0U, 1U}) reading[replica] *= 1 - 1 / (1 + seconds[replica]);
     if (second < 30) continue;
     CHECK(reading[0] > 60);  // about 122 and 87
     CHECK(reading[0] < 190);

@@ -177,7 +177,7 @@ TEST_CASE("move: a request for a resilver is one job until a walk that began beh
   CHECK_FALSE(request.job(38s).empty());
 }
 
-TEST_CASE("move: what a resilver does with a record that is not at home", "[move]") {
+TEST_CASE("move: what a resilver does with a record that is misplaced", "[move]") {
   const Generation older{1, 1, 1};
   const Generation newer{1, 1, 2};
   CHECK(resilver_step({}, 0, 1) == ResilverStep::nothing);
@@ -189,7 +189,7 @@ TEST_CASE("move: what a resilver does with a record that is not at home", "[move
   // A crash came between the two steps of a move.
   CHECK(resilver_step({{0, newer}, {1, newer}}, 0, 1) == ResilverStep::erase);
   CHECK(resilver_step({{2, newer}, {0, older}}, 0, 1) == ResilverStep::erase);
-  // Two strays that are equal: one of them goes home, and then the other goes.
+  // Two strays that are equal: one of them goes to its place, and then the other goes.
   CHECK(resilver_step({{2, newer}, {0, newer}}, 0, 1) == ResilverStep::move);
 }
 

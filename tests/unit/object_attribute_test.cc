@@ -36,7 +36,7 @@ io::ObjectAttribute coded_sample() {
   coding.block_bytes = 65536;
   coding.set = 0x1122334455667788;
   coding.written = {3, 1000, 16};
-  coding.homes = {"t2", "", "t1"};
+  coding.holders = {"t2", "", "t1"};
   coding.full_copy = "t2";
   return attribute;
 }
@@ -56,9 +56,9 @@ bool is_taken(const io::ObjectRecord& record) {
   return io::decode_record(io::encode(record)).has_value();
 }
 
-/// A coded record by hand up to the ids, to say of homes what write_record() never would.
+/// A coded record by hand up to the ids, to say of holders what write_record() never would.
 std::string coded_with(std::uint8_t kind, const std::vector<std::string>& ids,
-                       const std::vector<std::uint8_t>& homes) {
+                       const std::vector<std::uint8_t>& holders) {
   PackedWriter out;
   out.byte(2);
   out.byte(kind);
@@ -77,7 +77,7 @@ std::string coded_with(std::uint8_t kind, const std::vector<std::string>& ids,
   for (int i = 0; i < 3; ++i) out.number(1);
   out.number(ids.size());
   for (const std::string& id : ids) out.text(id);
-  for (const std::uint8_t home : homes) out.byte(home);
+  for (const std::uint8_t holder : holders) out.byte(holder);
   return out.finish();
 }
 
@@ -151,8 +151,8 @@ TEST_CASE("attribute: the largest coding fits beside ordinary names", "[io][attr
   const std::size_t without = io::encode(sample()).size();
   coding.k = 24;
   coding.m = 8;
-  coding.homes.clear();
-  for (int i = 0; i < 32; ++i) coding.homes.push_back(fmt::format("t{:07d}", i));
+  coding.holders.clear();
+  for (int i = 0; i < 32; ++i) coding.holders.push_back(fmt::format("t{:07d}", i));
   coding.full_copy = "t0000099";
   const std::string bytes = io::encode(attribute);
   CHECK(bytes.size() - without < 400);
@@ -166,11 +166,11 @@ TEST_CASE("attribute: what is no coding or no slice is refused", "[io][attribute
            [](io::Coding& c) { c.layout = io::Coding::Layout(3); },
            [](io::Coding& c) { c.k = 0; },
            [](io::Coding& c) { c.m = 0; },
-           [](io::Coding& c) { c.homes.pop_back(); },
-           [](io::Coding& c) { c.homes.emplace_back("t3"); },
+           [](io::Coding& c) { c.holders.pop_back(); },
+           [](io::Coding& c) { c.holders.emplace_back("t3"); },
            [](io::Coding& c) {
              c.k = 32;
-             c.homes.assign(33, "t");
+             c.holders.assign(33, "t");
            },
            [](io::Coding& c) { c.block_bytes = 0; },
            [](io::Coding& c) { c.block_bytes = 256; },
@@ -207,10 +207,10 @@ TEST_CASE("attribute: what is no coding or no slice is refused", "[io][attribute
   CHECK(is_taken(full_copy));
 }
 
-TEST_CASE("attribute: homes are written one way only", "[io][attribute]") {
+TEST_CASE("attribute: holders are written one way only", "[io][attribute]") {
   const auto taken = [](std::uint8_t kind, const std::vector<std::string>& ids,
-                        const std::vector<std::uint8_t>& homes) {
-    return io::decode_record(coded_with(kind, ids, homes)).has_value();
+                        const std::vector<std::uint8_t>& holders) {
+    return io::decode_record(coded_with(kind, ids, holders)).has_value();
   };
   CHECK(taken(1, {"a", "b"}, {1, 2, 0}));
   CHECK(taken(1, {"a", "b"}, {1, 1, 2}));

@@ -27,11 +27,11 @@ NodeSet set_of(int nodes, std::uint32_t drives) {
 TEST_CASE("ownership: copies lie on distinct nodes while there are enough", "[ownership]") {
   const NodeSet set = set_of(12, 8);
   for (int i = 0; i < 100; ++i) {
-    const auto homes = set.homes(digest_of(i), 10);
+    const auto replicas = set.replicas(digest_of(i), 10);
     std::set<std::size_t> nodes;
-    for (const Home& home : homes) nodes.insert(home.node);
+    for (const Replica& replica : replicas) nodes.insert(replica.node);
     CHECK(nodes.size() == 10);
-    CHECK(set.id(homes.front().node) == set.owner(digest_of(i)));
+    CHECK(set.id(replicas.front().node) == set.owner(digest_of(i)));
   }
 }
 
@@ -39,15 +39,15 @@ TEST_CASE("ownership: 8+2 on two machines of eight drives spreads evenly over dr
           "[ownership]") {
   const NodeSet set = set_of(2, 8);
   for (int i = 0; i < 20; ++i) {
-    const auto homes = set.homes(digest_of(i), 10);
-    CHECK(std::set<Home>(homes.begin(), homes.end()).size() == 10);
+    const auto replicas = set.replicas(digest_of(i), 10);
+    CHECK(std::set<Replica>(replicas.begin(), replicas.end()).size() == 10);
     std::map<std::size_t, int> of_node;
-    for (const Home& home : homes) ++of_node[home.node];
+    for (const Replica& replica : replicas) ++of_node[replica.node];
     CHECK(of_node[0] == 5);
     CHECK(of_node[1] == 5);
   }
-  CHECK(set.homes(digest_of(1), 20).size() == 16);
-  CHECK(NodeSet{}.homes(digest_of(1), 2).empty());
+  CHECK(set.replicas(digest_of(1), 20).size() == 16);
+  CHECK(NodeSet{}.replicas(digest_of(1), 2).empty());
 }
 
 TEST_CASE("ownership: a set that owned stays until all of it has moved", "[ownership]") {
@@ -90,13 +90,13 @@ TEST_CASE("ownership: the owner asks older owners only for what may be newer", "
   CHECK(readers_of(after, "t1", stays, 1, 0).empty());
   const auto groups = readers_of(after, "t3", moved, 1, 0);
   REQUIRE(groups.size() == 1);
-  CHECK(groups.front().homes == std::vector<std::string>{"t1"});
+  CHECK(groups.front().replicas == std::vector<std::string>{"t1"});
   CHECK(readers_of(after, "t3", moved, 1, before.version).size() == 1);
   CHECK(readers_of(after, "t3", moved, 1, after.version).empty());
-  // Two copies: t3 lacks what it was no home of; one word of t1 or t2 is enough.
+  // Two copies: t3 lacks what it was no replica of; one word of t1 or t2 is enough.
   const auto copies = readers_of(after, "t3", moved, 2, 0);
   REQUIRE(copies.size() == 1);
-  CHECK(copies.front().homes == std::vector<std::string>{"t1", "t2"});
+  CHECK(copies.front().replicas == std::vector<std::string>{"t1", "t2"});
   CHECK(readers_of(after, "t1", stays, 2, 0).empty());
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("ownership: copies of an older map and of fenced nodes are refused", "
   CHECK_FALSE(accepts_copy(fenced, "t3", moved, 1, {"t1", fenced.version}));
 }
 
-TEST_CASE("ownership: a past epoch names the homes that names had, whoever is removed since",
+TEST_CASE("ownership: a past epoch names the replicas that names had, whoever is removed since",
           "[ownership]") {
   const Ownership all = map_of({"t1", "t2", "t3", "t4"});
   const Ownership less = without_member(all, "t1").value();
@@ -146,14 +146,14 @@ TEST_CASE("ownership: a past epoch names the homes that names had, whoever is re
   CHECK(may_hold_any(less) == std::vector<std::string>{"t2", "t3", "t4"});
   int moved = 0;
   for (int i = 0; i < 200; ++i) {
-    const auto before = all.current.homes(digest_of(i), 2);
+    const auto before = all.current.replicas(digest_of(i), 2);
     const std::string owner = all.current.id(before[0].node);
     const std::string second = all.current.id(before[1].node);
     if (owner != "t1" && second != "t1") continue;
     const std::string& other = owner == "t1" ? second : owner;
-    const auto now = less.current.homes(digest_of(i), 2);
-    for (const Home& home : now) {
-      const std::string self = less.current.id(home.node);
+    const auto now = less.current.replicas(digest_of(i), 2);
+    for (const Replica& replica : now) {
+      const std::string self = less.current.id(replica.node);
       const auto groups = readers_of(less, self, digest_of(i), 2, 0);
       if (self == other) {
         CHECK(groups.empty());
@@ -190,21 +190,21 @@ TEST_CASE("ownership: who has lost a drive asks others, and is given what it had
   REQUIRE(lost.past.size() == 1);
   int given = 0;
   for (int i = 0; i < 100; ++i) {
-    if (!all.current.is_home("t2", digest_of(i), 2)) continue;
+    if (!all.current.is_replica("t2", digest_of(i), 2)) continue;
     const auto groups = readers_of(lost, "t2", digest_of(i), 2, 0);
     REQUIRE(groups.size() == 1);
-    REQUIRE(groups.front().homes.size() == 1);
-    const std::string& other = groups.front().homes.front();
+    REQUIRE(groups.front().replicas.size() == 1);
+    const std::string& other = groups.front().replicas.front();
     CHECK_FALSE(groups.front().all_needed);
     CHECK(readers_of(lost, other, digest_of(i), 2, 0).empty());
     CHECK(plan_name(lost, other, digest_of(i), 2).send == std::vector<std::string>{"t2"});
     ++given;
   }
   CHECK(given > 30);
-  // Both homes have lost something: no word is enough.
+  // Both replicas have lost something: no word is enough.
   const Ownership both = with_loss(lost, "t1", 78);
   for (int i = 0; i < 100; ++i) {
-    if (both.current.is_home("t3", digest_of(i), 2)) continue;
+    if (both.current.is_replica("t3", digest_of(i), 2)) continue;
     const auto groups = readers_of(both, "t1", digest_of(i), 2, 0);
     REQUIRE(groups.size() == 2);  // what was written in between, and before
     CHECK(groups.front() == ReadGroup{lost.version, {"t2"}, false});
@@ -232,7 +232,7 @@ TEST_CASE("ownership: nobody waits for who is out where there are other copies",
   int of_both = 0;
   for (int i = 0; i < 100; ++i) {
     CHECK(readers_of(second, "t3", digest_of(i), 2, 0).empty());
-    if (all.current.is_home("t3", digest_of(i), 2)) continue;
+    if (all.current.is_replica("t3", digest_of(i), 2)) continue;
     ++of_both;
     CHECK_FALSE(readers_of(too_early, "t3", digest_of(i), 2, 0).empty());
   }
@@ -243,7 +243,8 @@ TEST_CASE("ownership: nobody waits for who is out where there are other copies",
       CHECK(readers_of(given, given.current.owner(digest_of(i)), digest_of(i), 1, 0).size() == 1);
 }
 
-TEST_CASE("ownership: another number of copies makes the same targets other homes", "[ownership]") {
+TEST_CASE("ownership: another number of copies makes the same targets other replicas",
+          "[ownership]") {
   const Ownership two = map_of({"t1", "t2", "t3"});
   const Ownership three = with_other_copies(two);
   std::vector<PastReplicaCount> before;
@@ -256,17 +257,17 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   for (int i = 0; i < 100; ++i) {
     const auto digest = digest_of(i);
     for (const char* id : {"t1", "t2", "t3"}) {
-      const bool was_home = two.current.is_home(id, digest, 2);
-      CHECK(readers_of(three, id, digest, more, 0).empty() == was_home);
+      const bool was_replica = two.current.is_replica(id, digest, 2);
+      CHECK(readers_of(three, id, digest, more, 0).empty() == was_replica);
       CHECK(plan_name(three, id, digest, more).keep);
       CHECK(plan_name(three, id, digest, more).send.size() ==
             (two.current.owner(digest) == id ? 1 : 0));
       // Nothing is another for the names of other buckets.
-      if (was_home) CHECK(readers_of(three, id, digest, same, 0).empty());
-      CHECK(plan_name(three, id, digest, same).keep == was_home);
+      if (was_replica) CHECK(readers_of(three, id, digest, same, 0).empty());
+      CHECK(plan_name(three, id, digest, same).keep == was_replica);
     }
   }
-  // And back: what is no home any more gives it up once the others have it.
+  // And back: what is no replica any more gives it up once the others have it.
   const Ownership back = with_other_copies(three);
   note_replica_count(before, back, 3);
   CHECK(before == std::vector<PastReplicaCount>{{two.version, 2}, {three.version, 3}});
@@ -274,7 +275,7 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   const ReplicaCount less(2, before);
   for (int i = 0; i < 100; ++i)
     CHECK(plan_name(back, "t3", digest_of(i), less).keep ==
-          back.current.is_home("t3", digest_of(i), 2));
+          back.current.is_replica("t3", digest_of(i), 2));
   // Replica counts of versions without a past epoch are forgotten with the next change.
   const auto all = [](const std::string&) { return true; };
   const Ownership moved = without_done_sets(back, all).value();
@@ -340,14 +341,14 @@ TEST_CASE("rebalance: nothing moves when a node is down, copies are made when it
       CHECK(plan_name(down, self, digest_of(i), 2).send.empty());
       senders += plan_name(out, self, digest_of(i), 2).send.empty() ? 0 : 1;
     }
-    const bool was_home = all.current.is_home("t1", digest_of(i), 2);
-    CHECK(senders == (was_home ? 1 : 0));
+    const bool was_replica = all.current.is_replica("t1", digest_of(i), 2);
+    CHECK(senders == (was_replica ? 1 : 0));
     rebuilt += senders;
   }
   CHECK(rebuilt > 100);
 }
 
-TEST_CASE("rebalance: a copy that was alone is given to all homes that there are now",
+TEST_CASE("rebalance: a copy that was alone is given to all replicas that there are now",
           "[ownership]") {
   Ownership now = map_of({"t1", "t2", "t3"});
   now.past.clear();
@@ -356,7 +357,7 @@ TEST_CASE("rebalance: a copy that was alone is given to all homes that there are
   now.past.push_back({now.version - 1, alone, {}, {}});
   for (int i = 0; i < 100; ++i) {
     const auto plan = plan_name(now, "t2", digest_of(i), 2);
-    CHECK(plan.keep == now.current.is_home("t2", digest_of(i), 2));
+    CHECK(plan.keep == now.current.is_replica("t2", digest_of(i), 2));
     CHECK(plan.send.size() == (plan.keep ? 1 : 2));
   }
 }

@@ -48,10 +48,10 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
     const RebuildWatch::Making failed(watch, clock, BucketId{7}, 1, 200);
   }
   CHECK(watch.report(clock)["left_objects"] == 2);
-  watch.look_ends(false, "a home is full", clock);
+  watch.look_ends(false, "a replica is full", clock);
   report = watch.report(clock);
   CHECK(report["state"] == "waiting");
-  CHECK(report["error"] == "a home is full");
+  CHECK(report["error"] == "a replica is full");
   CHECK(report["ended_ns"] == 0);
   CHECK(report["looks"] == 1);
   CHECK_FALSE(watch.wants_job());
@@ -77,7 +77,7 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
   watch.found({.objects = {{0, 1}}, .bytes = 10, .incomplete = 0}, clock);
   CHECK(watch.report(clock)["objects"] == 0);  // something new
   CHECK(watch.made().objects == 3);            // also of what was before
-  CHECK_FALSE(watch.wants_job());              // nothing is missing: it is merely at the wrong home
+  CHECK_FALSE(watch.wants_job());  // nothing is missing: it is merely at the wrong target
 }
 
 TEST_CASE("rebuild: what may be written counts at once, and what then fails is taken back") {

@@ -78,11 +78,11 @@ TEST_CASE("recode: which objects are kept otherwise than their bucket wants") {
 TEST_CASE("recode: what a bucket was is remembered, and not shown") {
   const auto on = changed({}, coded(2, 2, "whole"));
   CHECK(api::was_ever_coded(on));
-  CHECK(api::homes_of(on) == 3);
+  CHECK(api::replicas_of(on) == 3);
   const auto off = changed(on, {{"ec", {{"enabled", false}}}});
   CHECK(api::was_ever_coded(off));
   CHECK_FALSE(api::coding_of(off));
-  CHECK(api::homes_of(off) == 1);
+  CHECK(api::replicas_of(off) == 1);
   CHECK(api::was_ever_coded(api::reset_props(on, {})));
   CHECK(api::props_tree(off).dump().find("\"coded\"") == std::string::npos);
   CHECK_FALSE(api::was_ever_coded(changed({}, {{"ec", {{"data_slices", 4}}}})));

@@ -40,15 +40,15 @@ struct Object {
   Object() {
     coding.k = 2;
     coding.m = 1;
-    for (const auto& home : standing.homes(kName, 3))
-      coding.homes.push_back(standing.id(home.node));
+    for (const auto& holder : standing.replicas(kName, 3))
+      coding.holders.push_back(standing.id(holder.node));
   }
   [[nodiscard]] Repair plan() const {
     return plan_repair(standing, kName, {coding, states, full_copy}, self,
                        [&](const std::string& id) { return !down.contains(id); });
   }
-  [[nodiscard]] bool is_home(const std::string& id) const {
-    return std::find(coding.homes.begin(), coding.homes.end(), id) != coding.homes.end();
+  [[nodiscard]] bool is_holder(const std::string& id) const {
+    return std::find(coding.holders.begin(), coding.holders.end(), id) != coding.holders.end();
   }
 };
 
@@ -100,14 +100,14 @@ TEST_CASE("repair plan: what is gone from a target that is there is made again i
   REQUIRE(repair.anew.size() == 1);
   CHECK(repair.moves.empty());
   CHECK(repair.anew[0].index == 1);
-  CHECK(repair.anew[0].home == object.coding.homes[1]);
+  CHECK(repair.anew[0].holder == object.coding.holders[1]);
   CHECK(repair.missing == 1);
 }
 
 TEST_CASE("repair plan: what a target that is out had is made again at another one",
           "[target][repair]") {
   Object object;
-  const std::string gone = object.coding.homes[0];
+  const std::string gone = object.coding.holders[0];
   object.standing = {};
   for (int i = 0; i < 5; ++i) {
     const std::string id = "t" + std::to_string(i);
@@ -116,8 +116,8 @@ TEST_CASE("repair plan: what a target that is out had is made again at another o
   object.states[0] = SliceState::missing;
   const Repair repair = object.plan();
   REQUIRE(repair.anew.size() == 1);
-  CHECK_FALSE(object.is_home(repair.anew[0].home));
-  CHECK(object.standing.contains(repair.anew[0].home));
+  CHECK_FALSE(object.is_holder(repair.anew[0].holder));
+  CHECK(object.standing.contains(repair.anew[0].holder));
   // The same target, that leaves and can be read: its slice is copied.
   object.states[0] = SliceState::good;
   CHECK(object.plan().anew.empty());
@@ -157,7 +157,7 @@ TEST_CASE("repair plan: reasons name the targets that are waited for", "[target]
   using Why = WaitReason::Why;
   io::ObjectRecord record;
   record.coding.emplace();
-  record.coding->homes = {"t1", "t2", "t3", "t3"};
+  record.coding->holders = {"t1", "t2", "t3", "t3"};
   CodedObject object{{}, record};
   object.states = {SliceState::waiting, SliceState::waiting, SliceState::good, SliceState::waiting};
   object.unheard = {"t1"};
@@ -176,10 +176,10 @@ TEST_CASE("repair plan: reasons name the targets that are waited for", "[target]
 
 TEST_CASE("repair plan: the full copy follows the owner, who makes it", "[target][repair]") {
   Object object;
-  const auto order = object.standing.homes(kName, 4);
+  const auto order = object.standing.replicas(kName, 4);
   const auto id = [&](std::size_t i) { return object.standing.id(order[i].node); };
   object.coding.layout = io::Coding::Layout::whole;
-  object.coding.homes = {id(1), id(2), id(3)};
+  object.coding.holders = {id(1), id(2), id(3)};
   object.coding.full_copy = object.self = id(0);
   object.full_copy = SliceState::good;
   CHECK(object.plan().empty());
@@ -207,21 +207,21 @@ TEST_CASE("repair plan: the full copy follows the owner, who makes it", "[target
   }
   SECTION("striped objects have none") {
     object.coding.layout = io::Coding::Layout::striped;
-    object.coding.homes = {id(0), id(1), id(2)};
+    object.coding.holders = {id(0), id(1), id(2)};
     object.coding.full_copy = "";
     object.full_copy = SliceState::missing;
     CHECK(object.plan().empty());
   }
   SECTION("one that was acknowledged before the slices goes when they are there") {
     object.coding.layout = io::Coding::Layout::striped;
-    object.coding.homes = {"", "", ""};
+    object.coding.holders = {"", "", ""};
     object.states = {3, SliceState::missing};
     CHECK(object.plan().anew.size() == 3);
     CHECK(object.plan().drop_full_copy);
     object.down = {id(0), id(1), id(2), id(3), "t0", "t1", "t2", "t3", "t4"};
     CHECK_FALSE(object.plan().drop_full_copy);
     object.down.clear();
-    object.coding.homes = {id(0), id(1), id(2)};
+    object.coding.holders = {id(0), id(1), id(2)};
     object.states = {3, SliceState::good};
     CHECK(object.plan().drop_full_copy);
     CHECK_FALSE(object.plan().empty());
@@ -242,8 +242,8 @@ TEST_CASE("repair plan: the full copy follows the owner, who makes it", "[target
 TEST_CASE("repair plan: nobody that is down takes a slice", "[target][repair]") {
   Object object;
   object.states[2] = SliceState::missing;
-  object.down = {object.coding.homes[2]};
-  for (const auto& goal : object.plan().anew) CHECK_FALSE(object.down.contains(goal.home));
+  object.down = {object.coding.holders[2]};
+  for (const auto& goal : object.plan().anew) CHECK_FALSE(object.down.contains(goal.holder));
 }
 
 TEST_CASE("repair plan: what is left is counted with the full copy, and without what waits",

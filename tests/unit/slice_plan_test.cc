@@ -36,15 +36,15 @@ SliceNeeds new_object(std::uint64_t digest, std::size_t slices) {
   return {.name_digest = digest,
           .slices = slices,
           .after_owner = false,
-          .homes = {},
+          .holders = {},
           .good = 0,
           .takes = all_take};
 }
 
-SliceNeeds stored(std::uint64_t digest, std::span<const std::string> homes) {
-  SliceNeeds needs = new_object(digest, homes.size());
-  needs.homes = homes;
-  needs.good = static_cast<std::uint32_t>((std::uint64_t{1} << homes.size()) - 1);
+SliceNeeds stored(std::uint64_t digest, std::span<const std::string> replicas) {
+  SliceNeeds needs = new_object(digest, replicas.size());
+  needs.holders = replicas;
+  needs.good = static_cast<std::uint32_t>((std::uint64_t{1} << replicas.size()) - 1);
   return needs;
 }
 
@@ -58,9 +58,9 @@ TEST_CASE("slice plan: with enough targets each has one, in HRW order", "[slice_
   const NodeSet nodes = targets(8);
   const std::uint64_t digest = digest_of(1);
   const auto places = plan_slices(nodes, new_object(digest, 6));
-  const auto homes = nodes.homes(digest, 6);
+  const auto replicas = nodes.replicas(digest, 6);
   REQUIRE(places.size() == 6);
-  for (std::size_t i = 0; i < 6; ++i) CHECK(places[i] == SlicePlace{nodes.id(homes[i].node), 0});
+  for (std::size_t i = 0; i < 6; ++i) CHECK(places[i] == SlicePlace{nodes.id(replicas[i].node), 0});
   CHECK_FALSE(stands_worse(nodes, new_object(digest, 6), places));
 }
 
@@ -98,40 +98,40 @@ TEST_CASE("slice plan: too few drives leave slices without a place", "[slice_pla
   CHECK(stands_worse(nodes, needs, places));
 }
 
-TEST_CASE("slice plan: homes are a set, no order of slices moves anything", "[slice_plan]") {
+TEST_CASE("slice plan: holders are a set, no order of slices moves anything", "[slice_plan]") {
   const NodeSet nodes = targets(9);
   std::mt19937_64 random(7);
   for (std::size_t name = 0; name < 100; ++name) {
     const std::uint64_t digest = digest_of(name);
-    auto homes = ids_of(plan_slices(nodes, new_object(digest, 6)));
-    std::shuffle(homes.begin(), homes.end(), random);
-    CHECK(ids_of(plan_slices(nodes, stored(digest, homes))) == homes);
+    auto replicas = ids_of(plan_slices(nodes, new_object(digest, 6)));
+    std::shuffle(replicas.begin(), replicas.end(), random);
+    CHECK(ids_of(plan_slices(nodes, stored(digest, replicas))) == replicas);
   }
 }
 
 TEST_CASE("slice plan: who is down or full changes nothing for what is there", "[slice_plan]") {
   const NodeSet nodes = targets(9);
   const std::uint64_t digest = digest_of(4);
-  const auto homes = ids_of(plan_slices(nodes, new_object(digest, 6)));
-  SliceNeeds needs = stored(digest, homes);
-  needs.takes = [&](const std::string& id) { return id != homes[2]; };
-  CHECK(ids_of(plan_slices(nodes, needs)) == homes);
+  const auto replicas = ids_of(plan_slices(nodes, new_object(digest, 6)));
+  SliceNeeds needs = stored(digest, replicas);
+  needs.takes = [&](const std::string& id) { return id != replicas[2]; };
+  CHECK(ids_of(plan_slices(nodes, needs)) == replicas);
 }
 
 TEST_CASE("slice plan: what is lost is made again where it was, if that takes it", "[slice_plan]") {
   const NodeSet nodes = targets(9);
   const std::uint64_t digest = digest_of(5);
-  const auto homes = ids_of(plan_slices(nodes, new_object(digest, 6)));
-  SliceNeeds needs = stored(digest, homes);
+  const auto replicas = ids_of(plan_slices(nodes, new_object(digest, 6)));
+  SliceNeeds needs = stored(digest, replicas);
   needs.good &= ~(1U << 3U);
-  CHECK(ids_of(plan_slices(nodes, needs)) == homes);
+  CHECK(ids_of(plan_slices(nodes, needs)) == replicas);
 
   // Its target takes nothing: the slice goes to a target that has none yet, the others stay.
-  needs.takes = [&](const std::string& id) { return id != homes[3]; };
+  needs.takes = [&](const std::string& id) { return id != replicas[3]; };
   const auto places = plan_slices(nodes, needs);
   for (std::size_t i = 0; i < 6; ++i)
-    if (i != 3) CHECK(places[i].id == homes[i]);
-  CHECK(std::find(homes.begin(), homes.end(), places[3].id) == homes.end());
+    if (i != 3) CHECK(places[i].id == replicas[i]);
+  CHECK(std::find(replicas.begin(), replicas.end(), places[3].id) == replicas.end());
   // As many losses can be borne as before.
   CHECK_FALSE(stands_worse(nodes, needs, places));
 }
@@ -140,7 +140,7 @@ TEST_CASE("slice plan: a new object passes over who takes nothing", "[slice_plan
   const std::uint64_t digest = digest_of(6);
   for (const std::uint32_t drives : {1U, 2U}) {
     const NodeSet nodes = targets(6, drives);
-    const std::string full = nodes.id(nodes.homes(digest, 6)[1].node);
+    const std::string full = nodes.id(nodes.replicas(digest, 6)[1].node);
     SliceNeeds needs = new_object(digest, 6);
     needs.takes = [&](const std::string& id) { return id != full; };
     const auto places = plan_slices(nodes, needs);
@@ -155,12 +155,12 @@ TEST_CASE("slice plan: of several lost and good ones at one target the good ones
           "[slice_plan]") {
   const NodeSet nodes = targets(3, 4);
   const std::uint64_t digest = digest_of(8);
-  const auto& first = nodes.id(nodes.homes(digest, 3)[0].node);
-  const auto& second = nodes.id(nodes.homes(digest, 3)[1].node);
-  const auto& third = nodes.id(nodes.homes(digest, 3)[2].node);
+  const auto& first = nodes.id(nodes.replicas(digest, 3)[0].node);
+  const auto& second = nodes.id(nodes.replicas(digest, 3)[1].node);
+  const auto& third = nodes.id(nodes.replicas(digest, 3)[2].node);
   // Three slices wanted, one each; two lie at the first, of which the lower one is lost.
-  const std::vector<std::string> homes{first, first, second};
-  SliceNeeds needs = stored(digest, homes);
+  const std::vector<std::string> replicas{first, first, second};
+  SliceNeeds needs = stored(digest, replicas);
   needs.good = 0b110;
   CHECK(ids_of(plan_slices(nodes, needs)) == std::vector<std::string>{third, first, second});
 }
@@ -178,7 +178,7 @@ TEST_CASE("slice plan: a change of members moves what it must and no more", "[sl
     const auto old = ids_of(plan_slices(before, new_object(digest, kSlices)));
     const auto now = ids_of(plan_slices(after, stored(digest, old)));
     for (std::size_t i = 0; i < kSlices; ++i) moved += old[i] != now[i] ? 1 : 0;
-    // The homes of a new object are where its slices end, in whatever order.
+    // The holders of a new object's slices are where the old slices end, in whatever order.
     auto fresh = ids_of(plan_slices(after, new_object(digest, kSlices)));
     least += static_cast<std::size_t>(std::count(fresh.begin(), fresh.end(), "t10"));
     auto sorted = now;

@@ -174,11 +174,11 @@ TEST_CASE("stop rules: a target that is silent has not been replaced yet", "[pro
   CHECK(mentions(answer.reasons, "while t2 is away"));
 }
 
-TEST_CASE("stop rules: names that are handed over need their past homes", "[proxy]") {
+TEST_CASE("stop rules: names that are handed over need their past replicas", "[proxy]") {
   auto state = cluster_of({"t1", "t2", "t3"});
   add_bucket(state, "two", copies(2));
   add_past(state, {"t1", "t2"});
-  CHECK(judge(state, {"t1"}).answer.safe());  // the other one of each name's homes tells
+  CHECK(judge(state, {"t1"}).answer.safe());  // the other one of each name's replicas tells
   CHECK(mentions(judge(state, {"t1", "t2"}).answer.reasons, "bucket two are still handed over"));
   put_down(state, "t2");
   const Judged other = judge(state, {"t1"});

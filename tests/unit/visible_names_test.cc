@@ -17,7 +17,7 @@ bool shows_all(const Ownership& map, const ReplicaCount& count,
   return shows_all_names(map, count, [&](const std::string& id) { return blind.contains(id); });
 }
 
-TEST_CASE("visible names: one home fewer than a name has may be blind", "[ownership]") {
+TEST_CASE("visible names: one replica fewer than a name has may be blind", "[ownership]") {
   const Ownership map = map_of({"t1", "t2", "t3"});
   CHECK(shows_all(map, 1, {}));
   CHECK_FALSE(shows_all(map, 1, {"t1"}));

@@ -61,9 +61,9 @@ std::vector<Machine> any_machines(std::mt19937_64& random, std::size_t zones) {
   return out;
 }
 
-std::vector<std::string> homes_of(const NodeSet& set, std::uint64_t digest, std::size_t count) {
+std::vector<std::string> replicas_of(const NodeSet& set, std::uint64_t digest, std::size_t count) {
   std::vector<std::string> out;
-  for (const Home& home : set.homes(digest, count)) out.push_back(set.id(home.node));
+  for (const Replica& replica : set.replicas(digest, count)) out.push_back(set.id(replica.node));
   return out;
 }
 
@@ -86,7 +86,7 @@ SliceNeeds needs_of(std::uint64_t digest, std::size_t slices,
   return {.name_digest = digest,
           .slices = slices,
           .after_owner = false,
-          .homes = {},
+          .holders = {},
           .good = 0,
           .takes = std::move(takes)};
 }
@@ -109,7 +109,7 @@ TEST_CASE("zones: one zone for all places as none does", "[zones]") {
     const NodeSet without = set_from(machines, false);
     const auto digest = random();
     for (std::size_t count = 0; count < 20; ++count)
-      REQUIRE(with.homes(digest, count) == without.homes(digest, count));
+      REQUIRE(with.replicas(digest, count) == without.replicas(digest, count));
     REQUIRE(zones_ids_of(plan_slices(with, needs_of(digest, 6, zones_all_take))) ==
             zones_ids_of(plan_slices(without, needs_of(digest, 6, zones_all_take))));
   }
@@ -125,20 +125,20 @@ TEST_CASE("zones: copies are spread evenly, and the owner is the one that it was
     const auto digest = random();
     REQUIRE(set.owner(digest) == set_from(machines, false).owner(digest));
     const std::size_t count = random() % set.size() + 1;
-    const auto homes = homes_of(set, digest, count);
-    REQUIRE(homes.size() == count);
-    REQUIRE(homes.front() == set.owner(digest));
-    REQUIRE(std::set<std::string>(homes.begin(), homes.end()).size() == count);
+    const auto replicas = replicas_of(set, digest, count);
+    REQUIRE(replicas.size() == count);
+    REQUIRE(replicas.front() == set.owner(digest));
+    REQUIRE(std::set<std::string>(replicas.begin(), replicas.end()).size() == count);
     std::map<std::string, int> targets;
     for (const Machine& each : machines) ++targets[each.zone];
-    const auto has = in_zones(set, homes);
+    const auto has = in_zones(set, replicas);
     for (const auto& [zone, here] : has)
       for (const auto& [other, its] : has)  // one with room has at most one less
         if (here < targets[zone]) REQUIRE(its <= here + 1);
   }
 }
 
-TEST_CASE("zones: who joins or leaves changes one home of a name at most", "[zones]") {
+TEST_CASE("zones: who joins or leaves changes one replica of a name at most", "[zones]") {
   const std::uint64_t seed = test_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -151,8 +151,8 @@ TEST_CASE("zones: who joins or leaves changes one home of a name at most", "[zon
     const NodeSet after = set_from(machines);
     const auto digest = random();
     const std::size_t count = random() % before.size() + 1;
-    auto old = homes_of(before, digest, count);
-    auto now = homes_of(after, digest, count);
+    auto old = replicas_of(before, digest, count);
+    auto now = replicas_of(after, digest, count);
     std::sort(old.begin(), old.end());
     std::sort(now.begin(), now.end());
     std::vector<std::string> gained;
@@ -166,10 +166,10 @@ TEST_CASE("zones: when all targets have a copy, their other drives follow zone b
           "[zones]") {
   const NodeSet set = zoned({2, 1, 1});
   for (int i = 0; i < 100; ++i) {
-    const auto homes = homes_of(set, zones_digest_of(i), 6);
-    CHECK(in_zones(set, homes) == std::map<std::string, int>{{"a", 2}, {"b", 2}, {"c", 2}});
+    const auto replicas = replicas_of(set, zones_digest_of(i), 6);
+    CHECK(in_zones(set, replicas) == std::map<std::string, int>{{"a", 2}, {"b", 2}, {"c", 2}});
   }
-  CHECK(set.homes(zones_digest_of(1), 40).size() == 16);
+  CHECK(set.replicas(zones_digest_of(1), 40).size() == 16);
 }
 
 TEST_CASE("zones: a cluster that is given zones target by target moves its data once", "[zones]") {
@@ -188,17 +188,17 @@ TEST_CASE("zones: a cluster that is given zones target by target moves its data 
   CHECK_FALSE(map.current == plain);
   int moved = 0;
   for (int i = 0; i < 1'000; ++i) {
-    const auto old = homes_of(plain, zones_digest_of(i), 2);
-    const auto now = homes_of(map.current, zones_digest_of(i), 2);
+    const auto old = replicas_of(plain, zones_digest_of(i), 2);
+    const auto now = replicas_of(map.current, zones_digest_of(i), 2);
     CHECK(in_zones(map.current, now) == std::map<std::string, int>{{"a", 1}, {"b", 1}});
     CHECK(now.front() == old.front());
-    // The home that leaves gives the name to the new one, and to no other.
+    // The replica that leaves gives the name to the new one, and to no other.
     if (now == old) continue;
     ++moved;
     const auto plan = plan_name(map, old.back(), zones_digest_of(i), 2);
     CHECK_FALSE(plan.keep);
     CHECK(plan.send == std::vector<std::string>{now.back()});
-    CHECK(sure_homes(map.past.front(), zones_digest_of(i), 2) == old);
+    CHECK(sure_replicas(map.past.front(), zones_digest_of(i), 2) == old);
   }
   CHECK(moved >
         250);  // of two targets that are chosen at random, one in three pairs is of one zone
@@ -289,15 +289,15 @@ TEST_CASE("zones: what lies in other zones than it should stands worse", "[zones
                                        {"b0", 0}, {"b1", 0}, {"c0", 0}};
   CHECK(stands_worse(set, needs, uneven));
   // The repair moves as many as are too many there.
-  const auto homes = zones_ids_of(uneven);
+  const auto replicas = zones_ids_of(uneven);
   SliceNeeds stored = needs;
-  stored.homes = homes;
+  stored.holders = replicas;
   stored.good = (1U << 6U) - 1;
   const auto mended = zones_ids_of(plan_slices(set, stored));
   CHECK(in_zones(set, mended) == std::map<std::string, int>{{"a", 2}, {"b", 2}, {"c", 2}});
 }
 
-TEST_CASE("zones: a zone that is away holds all homes of no name", "[zones]") {
+TEST_CASE("zones: a zone that is away holds all replicas of no name", "[zones]") {
   const NodeSet set = zoned({2, 2, 2});
   const auto of = [&](std::size_t count, const std::set<std::string>& ids) {
     return may_hold_all(set, count, [&](const std::string& id) { return ids.contains(id); });
@@ -325,8 +325,9 @@ TEST_CASE("zones: a zone that is away holds all homes of no name", "[zones]") {
         may_hold_all(any, count, [&](const std::string& id) { return ones.contains(id); });
     bool does = false;
     for (int name = 0; name < 1'000 && !does; ++name) {
-      const auto homes = homes_of(any, random(), count);
-      does = std::all_of(homes.begin(), homes.end(), [&](auto& id) { return ones.contains(id); });
+      const auto replicas = replicas_of(any, random(), count);
+      does = std::all_of(replicas.begin(), replicas.end(),
+                         [&](auto& id) { return ones.contains(id); });
     }
     REQUIRE((may || !does));
     could += may && does ? 1 : 0;

@@ -91,10 +91,9 @@ class HandOver {
   [[nodiscard]] std::uint64_t map_version(WriteId write) const;
   void end(WriteId write);
 
-  /// A copy of a name of ours comes from an older home. Nothing when it is to be refused
-  /// (accepts_copy). Called under the name's lock; end() must follow
-  /// once it is stored or given up: until then this node does not say that it holds nothing of
-  /// others.
+  /// A copy of a name of ours comes from an older replica. Nothing when it is to be refused
+  /// (accepts_copy). Called under the name's lock; end() must follow once it is stored or given up:
+  /// until then this node does not say that it holds nothing of others.
   [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, const ReplicaCount& count,
                                                   const CopySender& sender);
 
@@ -121,7 +120,7 @@ class HandOver {
     bool moved = false;  ///< the name has another owner since
     bool copy = false;
     bool committing = false;  ///< its record is on its way to a drive
-    bool older = false;       ///< so it was by an older map: homes of the present one may lack it
+    bool older = false;  ///< so it was by an older map: replicas of the present one may lack it
   };
   [[nodiscard]] static bool under_its_lease(const Write& write, std::int64_t lease);
   [[nodiscard]] bool listed_elsewhere(const std::string& uname) const;

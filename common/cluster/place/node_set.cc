@@ -35,9 +35,9 @@ std::vector<std::size_t> NodeSet::order(std::uint64_t name_digest) const {
   return placement_order(candidates_, name_digest);
 }
 
-std::optional<std::vector<Home>> NodeSet::spread(std::span<const std::size_t> order,
-                                                 std::size_t count) const {
-  std::vector<Home> out;
+std::optional<std::vector<Replica>> NodeSet::spread(std::span<const std::size_t> order,
+                                                    std::size_t count) const {
+  std::vector<Replica> out;
   std::vector<std::size_t> has(zones());
   for (std::uint32_t drive = 0; out.size() < count; ++drive) {
     std::vector<std::size_t> unused(zones());  // targets without a copy in this round
@@ -67,8 +67,8 @@ std::optional<std::vector<Home>> NodeSet::spread(std::span<const std::size_t> or
   return out;
 }
 
-std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t count) const {
-  std::vector<Home> out;
+std::vector<Replica> NodeSet::replicas(std::uint64_t name_digest, std::size_t count) const {
+  std::vector<Replica> out;
   if (empty() || count == 0) return out;
   if (count == 1) return {{placement_first(candidates_, name_digest), 0}};
   if (zones() > 1) {
@@ -91,11 +91,11 @@ std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t count) c
   return out;
 }
 
-bool NodeSet::is_home(std::string_view id, std::uint64_t name_digest, std::size_t count) const {
+bool NodeSet::is_replica(std::string_view id, std::uint64_t name_digest, std::size_t count) const {
   if (count == 1) return !empty() && owner(name_digest) == id;
-  const auto all = homes(name_digest, count);
+  const auto all = replicas(name_digest, count);
   return std::any_of(all.begin(), all.end(),
-                     [&](const Home& home) { return ids_[home.node] == id; });
+                     [&](const Replica& replica) { return ids_[replica.node] == id; });
 }
 
 bool NodeSet::operator==(const NodeSet& other) const {

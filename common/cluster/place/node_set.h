@@ -14,11 +14,11 @@ namespace tarn::cluster {
 
 /// Place of one copy or slice of an object: a target of a NodeSet, and which of that target's
 /// drives in its own HRW order. `drive` is above 0 only where there are more copies than targets.
-struct Home {
+struct Replica {
   std::size_t node = 0;
   std::uint32_t drive = 0;
 
-  auto operator<=>(const Home&) const = default;
+  auto operator<=>(const Replica&) const = default;
 };
 
 /// The targets between which placement chooses, at one time. Sorted by id. Where they lie in
@@ -46,22 +46,22 @@ class NodeSet {
   [[nodiscard]] const std::string& owner(std::uint64_t name_digest) const;
   /// Indexes of all targets in HRW order for the name with this digest.
   [[nodiscard]] std::vector<std::size_t> order(std::uint64_t name_digest) const;
-  /// The homes of `count` copies, the owner's first. Each next one is the first target without a
+  /// The replicas of `count` copies, the owner's first. Each next one is the first target without a
   /// copy in HRW order, in a zone with the fewest copies until then. Zones whose targets all have a
   /// copy do not count. When all targets have one, their other drives follow in the same way, as
   /// evenly as they have them. Fewer than `count` when there are not so many drives. A target more
-  /// or fewer changes one home of a name at most, while there are as many targets as copies.
-  [[nodiscard]] std::vector<Home> homes(std::uint64_t name_digest, std::size_t count) const;
-  /// True if `id` has one of the homes.
-  [[nodiscard]] bool is_home(std::string_view id, std::uint64_t name_digest,
-                             std::size_t count) const;
+  /// or fewer changes one replica of a name at most, while there are as many targets as copies.
+  [[nodiscard]] std::vector<Replica> replicas(std::uint64_t name_digest, std::size_t count) const;
+  /// True if `id` has one of the replicas.
+  [[nodiscard]] bool is_replica(std::string_view id, std::uint64_t name_digest,
+                                std::size_t count) const;
 
   bool operator==(const NodeSet& other) const;
 
  private:
   /// Nothing when `order`, the first targets in HRW order, does not reach far enough.
-  [[nodiscard]] std::optional<std::vector<Home>> spread(std::span<const std::size_t> order,
-                                                        std::size_t count) const;
+  [[nodiscard]] std::optional<std::vector<Replica>> spread(std::span<const std::size_t> order,
+                                                           std::size_t count) const;
 
   std::vector<std::string> ids_;
   std::vector<Candidate> candidates_;

@@ -43,10 +43,10 @@ PastEpoch present_set(const Ownership& map) {
   return {map.version, map.current, {}, {}, map.copies_since};
 }
 
-std::vector<std::string> ids_of(const NodeSet& set, const std::vector<Home>& homes) {
+std::vector<std::string> ids_of(const NodeSet& set, const std::vector<Replica>& replicas) {
   std::vector<std::string> out;
-  for (const Home& home : homes)
-    if (home.drive == 0) out.push_back(set.id(home.node));
+  for (const Replica& replica : replicas)
+    if (replica.drive == 0) out.push_back(set.id(replica.node));
   return out;
 }
 
@@ -183,7 +183,7 @@ std::optional<Ownership> with_given_sets(const Ownership& map,
   const auto is_gone = [&](const Member& member) {
     return (member.flags & kOut) != 0 && !done(member.id);
   };
-  // Any target may have been given a copy of a name whose homes have all lost it.
+  // Any target may have been given a copy of a name whose replicas have all lost it.
   const bool all = std::all_of(map.members.begin(), map.members.end(), [&](const Member& member) {
     return is_gone(member) || done(member.id);
   });
@@ -208,9 +208,9 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
   return map.current.owner(name_digest);
 }
 
-std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
-                                    const ReplicaCount& count) {
-  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
+std::vector<std::string> sure_replicas(const PastEpoch& set, std::uint64_t name_digest,
+                                       const ReplicaCount& count) {
+  auto out = ids_of(set.nodes, set.nodes.replicas(name_digest, count.at(set.last)));
   std::erase_if(out, [&](const std::string& id) { return ownership_has(set.lost, id); });
   return out;
 }
@@ -220,28 +220,28 @@ namespace {
 /// True if newer sets have the name, whatever this one's members do.
 bool is_given(const PastEpoch& set, std::uint64_t name_digest, const ReplicaCount& count) {
   if (!count.many() || set.only_for.empty()) return false;
-  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
-  return std::any_of(homes.begin(), homes.end(),
+  const auto replicas = ids_of(set.nodes, set.nodes.replicas(name_digest, count.at(set.last)));
+  return std::any_of(replicas.begin(), replicas.end(),
                      [&](const std::string& id) { return !ownership_has(set.only_for, id); });
 }
 
-/// Targets to ask about one past epoch; no homes when `self` is enough, or none is left.
+/// Targets to ask about one past epoch; no replicas when `self` is enough, or none is left.
 ReadGroup group_of(const Ownership& map, const PastEpoch& set, std::string_view self,
                    std::uint64_t name_digest, const ReplicaCount& count) {
-  ReadGroup out{set.last, sure_homes(set, name_digest, count), false};
-  const bool is_sure = !out.homes.empty();
+  ReadGroup out{set.last, sure_replicas(set, name_digest, count), false};
+  const bool is_sure = !out.replicas.empty();
   out.all_needed = !is_sure;
-  if (is_sure && ownership_has(out.homes, self)) out.homes.clear();
+  if (is_sure && ownership_has(out.replicas, self)) out.replicas.clear();
   if (is_sure) return out;
-  // Of one copy, its home alone may have some still. Of several, any member may: it may have been
-  // given it meanwhile.
+  // Of one copy, its replica alone may have some still. Of several, any member may: it may have
+  // been given it meanwhile.
   if (count.many())
-    for (const Member& member : map.members) out.homes.push_back(member.id);
+    for (const Member& member : map.members) out.replicas.push_back(member.id);
   else
     for (const std::string& id :
-         ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last))))
-      if (map.find(id) != nullptr) out.homes.push_back(id);
-  std::erase(out.homes, self);
+         ids_of(set.nodes, set.nodes.replicas(name_digest, count.at(set.last))))
+      if (map.find(id) != nullptr) out.replicas.push_back(id);
+  std::erase(out.replicas, self);
   return out;
 }
 
@@ -256,9 +256,9 @@ std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
     if (is_given(set, name_digest, count)) continue;
     ReadGroup group = group_of(map, set, self, name_digest, count);
     const bool asked = std::any_of(out.begin(), out.end(), [&](const ReadGroup& newer) {
-      return newer.homes == group.homes && newer.all_needed == group.all_needed;
+      return newer.replicas == group.replicas && newer.all_needed == group.all_needed;
     });
-    if (!group.homes.empty() && !asked) out.push_back(std::move(group));
+    if (!group.replicas.empty() && !asked) out.push_back(std::move(group));
   }
   return out;
 }
@@ -279,13 +279,14 @@ std::vector<std::string> may_hold_any(const Ownership& map) {
 bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64_t name_digest,
                         const ReplicaCount& count, bool others_confirmed) {
   if (!SAFETY("safety.keep_tombstones")) return true;
-  const auto present = ids_of(map.current, map.current.homes(name_digest, count.at(map.version)));
+  const auto present =
+      ids_of(map.current, map.current.replicas(name_digest, count.at(map.version)));
   if (!ownership_has(present, self)) return false;
   if (!others_confirmed) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
-    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, count.at(set.last)));
-    return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
-      return ownership_has(present, home) || map.find(home) == nullptr;
+    const auto replicas = ids_of(set.nodes, set.nodes.replicas(name_digest, count.at(set.last)));
+    return std::all_of(replicas.begin(), replicas.end(), [&](const std::string& replica) {
+      return ownership_has(present, replica) || map.find(replica) == nullptr;
     });
   });
 }
@@ -294,7 +295,7 @@ bool accepts_copy(const Ownership& map, std::string_view self, std::uint64_t nam
                   const ReplicaCount& count, const CopySender& sender) {
   if (SAFETY("safety.refuse_old_copies") && sender.map_version < map.version) return false;
   if (SAFETY("safety.refuse_fenced") && map.find(sender.id) == nullptr) return false;
-  return map.current.is_home(self, name_digest, count.at(map.version));
+  return map.current.is_replica(self, name_digest, count.at(map.version));
 }
 
 }  // namespace tarn::cluster

@@ -54,12 +54,13 @@ struct PastEpoch {
   std::uint64_t last = 0;
   NodeSet nodes;
   /// Those of `nodes` that may have lost what they held: they are no longer members, or a drive of
-  /// theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
+  /// theirs has gone. They stay in the set, so that it names the replicas that names had. Sorted.
   std::vector<std::string> lost;
   /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
-  /// had no other home in it than these; all others were given to the homes of newer sets. Sorted.
+  /// had no other replica in it than these; all others were given to the replicas of newer sets.
+  /// Sorted.
   std::vector<std::string> only_for;
-  /// Ownership::copies_since as it was then: equal sets stand for other homes when it differs.
+  /// Ownership::copies_since as it was then: equal sets stand for other replicas when it differs.
   std::uint64_t copies_since = 0;
 
   bool operator==(const PastEpoch& other) const = default;
@@ -70,9 +71,9 @@ struct PastEpoch {
 /// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
 /// all below `version`; no two sets are equal. A past epoch stays until each member of it reports
 /// that it holds only its own names, and has given away what others shall have. So each
-/// acknowledged version lies at each home of `current` or of some past epoch, unless that home has
-/// lost it. A version that a past epoch took has a generation whose map version is at most its
-/// `last`.
+/// acknowledged version lies at each replica of `current` or of some past epoch, unless that
+/// replica has lost it. A version that a past epoch took has a generation whose map version is at
+/// most its `last`.
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
@@ -113,7 +114,7 @@ struct Ownership {
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
 /// The map from which on a bucket has another replica count: the set that owned until now becomes a
-/// past epoch, with the homes that names had, though no member came or went.
+/// past epoch, with the replicas that names had, though no member came or went.
 [[nodiscard]] Ownership with_other_copies(const Ownership& map);
 /// Adds to `before` that a bucket had `count` replicas until the map `next`, which
 /// with_other_copies() made. Forgets entries of which no past epoch is left.
@@ -138,32 +139,33 @@ struct ReadGroup {
   /// A record whose generation has a higher map version than this is newer than anything here.
   std::uint64_t last = 0;
   /// In HRW order.
-  std::vector<std::string> homes;
+  std::vector<std::string> replicas;
   /// True if each of them may have lost what it had. Else all that was acknowledged lies on each,
   /// so the answer of one is enough.
   bool all_needed = false;
 
   bool operator==(const ReadGroup&) const = default;
 };
-/// Targets that a home must ask before it is authoritative for an answer, newest set first: those
-/// of past sets in which `self` has no home of the name, or has lost what it had. `found`: the map
-/// version of the best generation seen so far, 0 for none; groups that cannot have anything newer
-/// are left out. Empty: what `self` has is the answer, a miss as well.
+/// Targets that a replica must ask before it is authoritative for an answer, newest set first:
+/// those of past sets in which `self` has no replica of the name, or has lost what it had. `found`:
+/// the map version of the best generation seen so far, 0 for none; groups that cannot have anything
+/// newer are left out. Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                                 std::uint64_t name_digest,
                                                 const ReplicaCount& count, std::uint64_t found);
 
-/// The homes of a name in a past epoch that have not lost what they had. In HRW order.
-[[nodiscard]] std::vector<std::string> sure_homes(const PastEpoch& set, std::uint64_t name_digest,
-                                                  const ReplicaCount& count);
+/// The replicas of a name in a past epoch that have not lost what they had. In HRW order.
+[[nodiscard]] std::vector<std::string> sure_replicas(const PastEpoch& set,
+                                                     std::uint64_t name_digest,
+                                                     const ReplicaCount& count);
 
 /// All targets that may hold any name: they must answer before a list is complete. Sorted.
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
 
-/// True if a tombstone at home `self` may be forgotten: no target but the present homes may hold
-/// the name, and all others of these have this tombstone or something newer (`others_confirmed`). A
-/// copy still on its way has an older map than the one in which that is so, and is refused
-/// (accepts_copy).
+/// True if a tombstone at replica `self` may be forgotten: no target but the present replicas may
+/// hold the name, and all others of these have this tombstone or something newer
+/// (`others_confirmed`). A copy still on its way has an older map than the one in which that is so,
+/// and is refused (accepts_copy).
 [[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
                                       std::uint64_t name_digest, const ReplicaCount& count,
                                       bool others_confirmed);

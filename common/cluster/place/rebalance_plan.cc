@@ -7,10 +7,10 @@ namespace {
 
 using Ids = std::vector<std::string>;
 
-Ids homes_in(const NodeSet& set, std::uint64_t digest, std::size_t count) {
+Ids replicas_in(const NodeSet& set, std::uint64_t digest, std::size_t count) {
   Ids out;
-  for (const Home& home : set.homes(digest, count))
-    if (home.drive == 0) out.push_back(set.id(home.node));
+  for (const Replica& replica : set.replicas(digest, count))
+    if (replica.drive == 0) out.push_back(set.id(replica.node));
   return out;
 }
 
@@ -33,9 +33,9 @@ Leaver leaver_state(const Ownership& map, const PastEpoch& set, const std::strin
   return (member->flags & kDown) != 0 ? Leaver::down : Leaver::alive;
 }
 
-/// Sender of the name to the i-th new home: the i-th home that leaves; the first that stays when
-/// that one is gone, or there were fewer homes than now; the first that leaves when none stays.
-/// Empty: none, as when the i-th home that leaves is only down.
+/// Sender of the name to the i-th new replica: the i-th replica that leaves; the first that stays
+/// when that one is gone, or there were fewer replicas than now; the first that leaves when none
+/// stays. Empty: none, as when the i-th replica that leaves is only down.
 std::string sender(const Ownership& map, const PastEpoch& set, const Ids& leavers,
                    const Ids& stayers, std::size_t i) {
   if (i < leavers.size()) {
@@ -51,11 +51,11 @@ std::string sender(const Ownership& map, const PastEpoch& set, const Ids& leaver
   return "";
 }
 
-/// Those of the homes `present` to which `self` gives the name because of one past epoch.
+/// Those of the replicas `present` to which `self` gives the name because of one past epoch.
 Ids receivers(const Ownership& map, const PastEpoch& set, const std::string& self,
               std::uint64_t digest, const ReplicaCount& count, const Ids& present) {
-  const Ids before = homes_in(set.nodes, digest, count.at(set.last));
-  const Ids sure = sure_homes(set, digest, count);
+  const Ids before = replicas_in(set.nodes, digest, count.at(set.last));
+  const Ids sure = sure_replicas(set, digest, count);
   // Each target that still has it, was given it meanwhile, or has it back with a drive, gives it to
   // all.
   const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
@@ -79,7 +79,7 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
     plan.keep = true;  // nearly all names, and no target lacks them
     return plan;
   }
-  const Ids present = homes_in(map.current, name_digest, count.at(map.version));
+  const Ids present = replicas_in(map.current, name_digest, count.at(map.version));
   plan.keep = rebalance_plan_has(present, self);
   for (const PastEpoch& set : map.past)
     for (std::string& id : receivers(map, set, std::string(self), name_digest, count, present))

@@ -19,8 +19,8 @@ struct PastReplicaCount {
 };
 
 /// Number of nodes with a copy of each name of one bucket, by map version: so a set of targets
-/// always stands for the same homes of a name, however the number changes (docs/decisions/014). A
-/// value.
+/// always stands for the same replicas of a name, however the number changes (docs/decisions/014).
+/// A value.
 class ReplicaCount {
  public:
   /// Always the same number.

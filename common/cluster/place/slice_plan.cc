@@ -27,12 +27,12 @@ std::optional<std::string> zone_of_full_copy(const NodeSet& standing, const Slic
 
 /// Indexes of targets, one for each slice, the best place first.
 std::vector<std::size_t> wanted_places(const NodeSet& standing, const SliceNeeds& needs) {
-  auto homes = standing.homes(needs.name_digest, needs.slices + (needs.after_owner ? 1 : 0));
-  if (needs.after_owner && homes.size() > needs.slices) homes.erase(homes.begin());
-  if (homes.size() > needs.slices) homes.resize(needs.slices);
+  auto replicas = standing.replicas(needs.name_digest, needs.slices + (needs.after_owner ? 1 : 0));
+  if (needs.after_owner && replicas.size() > needs.slices) replicas.erase(replicas.begin());
+  if (replicas.size() > needs.slices) replicas.resize(needs.slices);
   std::vector<std::size_t> out;
-  out.reserve(homes.size());
-  for (const Home& home : homes) out.push_back(home.node);
+  out.reserve(replicas.size());
+  for (const Replica& replica : replicas) out.push_back(replica.node);
   return out;
 }
 
@@ -63,9 +63,9 @@ class Planner {
 
  private:
   [[nodiscard]] bool is_good(std::size_t slice) const { return (needs_.good >> slice & 1U) != 0; }
-  [[nodiscard]] const std::string& home(std::size_t slice) const {
+  [[nodiscard]] const std::string& holder(std::size_t slice) const {
     static const std::string nobody;
-    return needs_.homes.empty() ? nobody : needs_.homes[slice];
+    return needs_.holders.empty() ? nobody : needs_.holders[slice];
   }
   [[nodiscard]] bool takes(std::size_t node) const { return needs_.takes(standing_.id(node)); }
 
@@ -78,10 +78,10 @@ class Planner {
   /// Stays, when its target is a wanted one; one that is lost only when it can be made again there.
   void keep(std::size_t slice) {
     const auto at = std::find_if(free_.begin(), free_.end(), [&](std::size_t node) {
-      return standing_.id(node) == home(slice);
+      return standing_.id(node) == holder(slice);
     });
     if (at == free_.end() || (!is_good(slice) && !takes(*at))) return;
-    choose(slice, home(slice));
+    choose(slice, holder(slice));
     free_.erase(at);
   }
 
@@ -95,7 +95,7 @@ class Planner {
 
   /// No wanted place can be taken.
   void take_other_place(std::size_t slice) {
-    if (is_good(slice) && !home(slice).empty()) return choose(slice, home(slice));
+    if (is_good(slice) && !holder(slice).empty()) return choose(slice, holder(slice));
     std::optional<std::size_t> best;
     const auto has = [&](std::size_t node) { return count_[standing_.id(node)]; };
     const auto rank = [&](std::size_t node) {
@@ -192,7 +192,7 @@ SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bo
   SliceNeeds needs{.name_digest = 0,
                    .slices = k + m,
                    .after_owner = after_owner,
-                   .homes = {},
+                   .holders = {},
                    .good = 0,
                    .takes = [](const std::string&) { return true; }};
   const auto targets_of = [&] {

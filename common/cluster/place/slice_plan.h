@@ -35,14 +35,14 @@ struct SliceNeeds {
   /// The owner has the full copy beside them: slices lie on others, while there are enough.
   bool after_owner = false;
   /// For each slice the target that has it, empty for none; no entries at all for a new object.
-  std::span<const std::string> homes;
+  std::span<const std::string> holders;
   /// Bit i: slice i is there, or will be again by itself. Others are to be made anew.
   std::uint32_t good = 0;
   /// True if a target can take a slice now: it is up and has room.
   std::function<bool(const std::string&)> takes;
 };
 
-/// A place for each slice. Homes are a set: a slice whose target is one of the wanted ones stays,
+/// A place for each slice. Holders are a set: a slice whose target is one of the wanted ones stays,
 /// whatever its number. Only as many others move as there are wanted places without one. Where a
 /// wanted place cannot be taken now, a good slice stays where it is. Another one goes to the zone
 /// with the fewest slices of the object, and there to the target with the fewest. Only targets that

@@ -17,13 +17,14 @@ bool has_id(const std::vector<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// True if names with `homes` homes among `nodes` each have one that is neither blind nor lost.
-bool shows(const NodeSet& nodes, const std::vector<std::string>& lost, std::size_t homes,
+/// True if names with `replicas` replicas among `nodes` each have one that is neither blind nor
+/// lost.
+bool shows(const NodeSet& nodes, const std::vector<std::string>& lost, std::size_t replicas,
            const Blind& is_blind) {
   const auto cannot = [&](const std::string& id) { return is_blind(id) || has_id(lost, id); };
   bool any = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) any = any || cannot(nodes.id(i));
-  return !any || !may_hold_all(nodes, homes, cannot);
+  return !any || !may_hold_all(nodes, replicas, cannot);
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ bool may_hold_all(const NodeSet& nodes, std::size_t count,
     ++zone.targets;
     if (is_one(nodes.id(i))) ++zone.ones;
   }
-  // Homes are one a zone, then two a zone, and so on, in zones that have so many targets. Of the
+  // Replicas are one a zone, then two a zone, and so on, in zones that have so many targets. Of the
   // last round any zone may have one.
   std::size_t left = std::min(count, nodes.size());
   for (std::size_t round = 1; left > 0; ++round) {
@@ -54,13 +55,13 @@ bool may_hold_all(const NodeSet& nodes, std::size_t count,
 
 bool shows_past_names(const Ownership& map, const ReplicaCount& count, const Blind& is_blind) {
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastEpoch& set) {
-    const std::size_t homes = count.at(set.last);
-    // Such a set stands only for names that had no other home in it.
+    const std::size_t replicas = count.at(set.last);
+    // Such a set stands only for names that had no other replica in it.
     const bool is_given =
-        !set.only_for.empty() && !may_hold_all(set.nodes, homes, [&](const std::string& id) {
+        !set.only_for.empty() && !may_hold_all(set.nodes, replicas, [&](const std::string& id) {
           return has_id(set.only_for, id);
         });
-    return is_given || shows(set.nodes, set.lost, homes, is_blind);
+    return is_given || shows(set.nodes, set.lost, replicas, is_blind);
   });
 }
 

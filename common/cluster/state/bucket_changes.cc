@@ -417,11 +417,11 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       CO_TRY_OK(api::check_other_coding(bucket.props, props));
     }
     CO_TRY_OK(api::check_copies(bucket.props, props, bucket.replica_count().many()));
-    const std::uint8_t copies = api::homes_of(bucket.props);
+    const std::uint8_t copies = api::replicas_of(bucket.props);
     const bool is_first_coding = api::was_ever_coded(props) && !api::was_ever_coded(bucket.props);
     bucket.props = std::move(props);
     auto transaction = base.next();
-    if (api::homes_of(bucket.props) != copies || is_first_coding)
+    if (api::replicas_of(bucket.props) != copies || is_first_coding)
       CO_TRY_OK(co_await publish_copies(store, copies, bucket, transaction));
     transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
     const auto done = co_await store.commit(std::move(transaction));

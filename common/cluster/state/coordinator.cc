@@ -71,7 +71,7 @@ std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
 }
 
 /// Targets that have got more drives, or have fewer: slices are spread over as many (slice_plan.h).
-/// No name has another home for that.
+/// No name has another replica for that.
 std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
   CoordinatorStep step = step_from(state);
   std::vector<Member> members = state.map->members;

@@ -205,7 +205,7 @@ json aistore_json(const Smap& map) {
 }
 
 ReplicaCount BucketRecord::replica_count() const {
-  return {api::homes_of(props), past_replica_counts};
+  return {api::replicas_of(props), past_replica_counts};
 }
 
 void to_json(json& out, const BucketRecord& bucket) {

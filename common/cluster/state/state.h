@@ -54,7 +54,7 @@ struct Node {
   }
 };
 
-/// Orders of operators about the walks that bring names home.
+/// Orders of operators about the walks that move names to their targets.
 struct RebalanceOrder {
   bool held = false;  ///< none shall run, until one is asked for, or a target joins
   /// The map version by which one was asked for last: targets look through everything by it, also

@@ -80,7 +80,7 @@ def measure_targets(stage):
 FIRST_TARGETS, REBALANCE_RATE, REBALANCE_READERS = 3, 100e6, 6
 
 
-def is_home(tarn, timeout="0s"):
+def is_in_place(tarn, timeout="0s"):
     """Whether everything lies where it belongs, within `timeout`."""
     words = [str(tarn.stage.programs / "tarn"), "--endpoint", tarn.endpoint, "cluster", "wait", "--timeout", timeout]
     return subprocess.run(words, capture_output=True).returncode == 0
@@ -91,9 +91,9 @@ def moved_bytes(tarn):
                for count in re.findall(r"rebalance ended .* bytes=(\d+)", tarn.log(f"t{i}")))
 
 
-def wait_home(tarn):
-    if not is_home(tarn, "300s"):
-        raise Failed("after 300 s names are still not at home")
+def wait_in_place(tarn):
+    if not is_in_place(tarn, "300s"):
+        raise Failed("after 300 s names are still misplaced")
 
 
 class Moving:
@@ -108,7 +108,7 @@ class Moving:
         self.tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, targets=targets))
         names = [f"shard-{i:06}.tar" for i in range(self.count)]
         self.tarn.store(names, self.size)
-        wait_home(self.tarn)
+        wait_in_place(self.tarn)
         self.urls = stage.write_lines("moving.sources", self.tarn.proxy_urls(names) * 100)
         self.before, self.during, self.excess = [], [], []
 
@@ -135,9 +135,9 @@ class Moving:
         already = moved_bytes(self.tarn)
         begin()
         self.during.append(self.read())
-        if is_home(self.tarn):
+        if is_in_place(self.tarn):
             raise Failed("all had moved before the readers were through: the data set is too small for this drive")
-        wait_home(self.tarn)
+        wait_in_place(self.tarn)
         self.excess.append((moved_bytes(self.tarn) - already) / (self.size * least()))
 
     def results(self, row, what):
@@ -214,7 +214,7 @@ def seconds_without(tarn, name, method, body=None, bucket=BUCKET):
     wait_until(lambda: succeeds(method, url, body), 30, f"{method} of a name whose owner was killed")
     took = time.monotonic() - began
     tarn.start(owner)
-    wait_home(tarn)
+    wait_in_place(tarn)
     return took
 
 

@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import time
 
-from lib.cluster_rows import drives_of, seconds_without, server_of, wait_home
+from lib.cluster_rows import drives_of, seconds_without, server_of, wait_in_place
 from lib.drive_rows import COLD, mb_a_second
 from lib.rows import Result
 from lib.servers import BUCKET, Tarn
@@ -27,7 +27,7 @@ def coded_cluster(stage, exits, name, targets=TARGETS, layout="striped", setting
     drives = drives_of(stage, exits, directory, range(1, targets + 1), drive_rate) if drive_rate else []
     tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, targets=targets, settings=settings))
     tarn.make_bucket(CODED, coding(layout))
-    wait_home(tarn)
+    wait_in_place(tarn)
     return tarn, drives
 
 
@@ -133,7 +133,7 @@ class Degraded:
         return [name for name in self.names if self.owners[name] == target]
 
     def read(self, names, readers, when):
-        """All of these once, cold; once more, which another home than before may have to read; once more, warm."""
+        """All of these once, cold; once more, which another replica than before may have to read; once more, warm."""
         sources = self.stage.write_lines("degraded.sources", self.tarn.proxy_urls(names, CODED))
         forget(self.tarn, self.drives)
         self.rates[f"cold, {when}"].append(mb_a_second(self.stage.readers(sources, readers)))
@@ -147,7 +147,7 @@ class Degraded:
         wait_readable(self.tarn, names[:1])  # right after the kill
         self.read(names, readers, "after")
         self.tarn.start(*victims)
-        wait_home(self.tarn)
+        wait_in_place(self.tarn)
 
     def result(self, what):
         value = ratio(self.rates["cold, after"], self.rates["cold, before"])

@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 
-from lib.cluster_rows import drives_of, wait_home
+from lib.cluster_rows import drives_of, wait_in_place
 from lib.coded_rows import CODED, DATA, PARITY, TARGETS, coded_cluster, coding, files_of, forget, full_speed, names_of, wait_readable
 from lib.drive_rows import COLD, mb_a_second
 from lib.rows import Result
@@ -35,7 +35,7 @@ def is_rebuilding(tarn):
 
 
 def wait_whole(tarn, seconds, progress=lambda made: None):
-    """Until nothing is missing or at the wrong home, twice a second apart; `progress` hears how many bytes were made."""
+    """Until nothing is missing or on the wrong target, twice a second apart; `progress` hears how many bytes were made."""
     deadline, since = time.monotonic() + seconds, None
     while since is None or time.monotonic() - since < 1:
         if time.monotonic() > deadline:
@@ -158,7 +158,7 @@ def measure_small(stage):
         tarn, _ = coded_cluster(stage, exits, "small", targets=alive, settings=["target.out_after=3s"])
         bucket = f"{CODED}-small"
         tarn.make_bucket(bucket, {"ec": coding("striped")["ec"] | {"objsize_limit": SMALL - 1}})
-        wait_home(tarn)
+        wait_in_place(tarn)
         tarn.store(names_of(count), SMALL, bucket)
         wait_whole(tarn, 60)
         for _ in range(rounds):
@@ -213,7 +213,7 @@ def measure_scrub(stage):
         drives = drives_of(stage, exits, directory, range(1, SCRUBBED_TARGETS + 1), SCRUB_RATE)
         tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, targets=SCRUBBED_TARGETS))
         tarn.store(names_of(count), size)
-        wait_home(tarn)
+        wait_in_place(tarn)
         urls = stage.write_lines("scrub.sources", tarn.proxy_urls(names_of(count)) * 100)
         scrubbed = []
 
@@ -257,7 +257,7 @@ def measure_join(stage):
             tarn.add_target()
             wait_until(lambda: files_of(tarn, [tarn.targets]), 60, "something moves to it")
             wait_whole(tarn, 240)
-            wait_home(tarn)
+            wait_in_place(tarn)
             told = sum(told["bytes"] for told in rebuild_reports(tarn)) - made
             written = sum(size for _, _, path, size in files_of(tarn) if path not in before)
             least = sum(size for _, _, _, size in files_of(tarn, [tarn.targets]))

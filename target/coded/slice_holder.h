@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-// Work of a home of slices, asked by another target (slice_requests.cc) or by itself as the owner
+// Work of a holder of slices, asked by another target (slice_requests.cc) or by itself as the owner
 // of the object.
 
 /// A file for the slice. bucket_not_found when the bucket is not there (any more), unavailable when

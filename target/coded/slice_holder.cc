@@ -1,4 +1,4 @@
-#include "target/coded/slice_home.h"
+#include "target/coded/slice_holder.h"
 
 #include <algorithm>
 #include <set>
@@ -16,7 +16,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::chrono::seconds kSliceHomeLookEvery{5};
+constexpr std::chrono::seconds kSliceHolderLookEvery{5};
 constexpr std::size_t kDropsSideBySide = 4;
 /// A slice waits so long for room, and its writer with it.
 constexpr std::chrono::seconds kSliceRoomPatience{3};
@@ -223,7 +223,7 @@ Task<void> look_after_slices(TargetNode& node) {
     node.drives_away.learn(drives_away(node.store), node.clock.boot_time());
     node.owned.take_lost_drives(node.drives_away.believed_lost(node.clock.boot_time()) ^
                                 lost_at_opening(node.store));
-    timer.expires_at(next_tick(kSliceHomeLookEvery));
+    timer.expires_at(next_tick(kSliceHolderLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const BootTime now = node.clock.boot_time();
     const std::size_t given_up = node.open_slices.drop_older(now - OpenSlices::kKept);

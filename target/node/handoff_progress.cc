@@ -1,4 +1,4 @@
-#include "target/node/home_moves.h"
+#include "target/node/handoff_progress.h"
 
 #include <cmath>
 
@@ -6,17 +6,17 @@ namespace tarn::target {
 namespace {
 
 /// The rate is a mean in which what is this old counts a third of what is new.
-constexpr double kHomeMovesMeanSeconds = 3;
+constexpr double kHandoffMeanSeconds = 3;
 
 }  // namespace
 
-void HomeMoves::set_state(std::uint64_t map_version, api::MoveReport::State state) {
+void HandoffProgress::set_state(std::uint64_t map_version, api::MoveReport::State state) {
   const MutexLock lock(mutex_);
   report_.map_version = map_version;
   report_.state = state;
 }
 
-void HomeMoves::begin(std::uint64_t map_version, const Clock& clock) {
+void HandoffProgress::begin(std::uint64_t map_version, const Clock& clock) {
   const MutexLock lock(mutex_);
   report_ = {};
   report_.map_version = report_.walk.map_version = map_version;
@@ -28,12 +28,12 @@ void HomeMoves::begin(std::uint64_t map_version, const Clock& clock) {
   rate_ = 0;
 }
 
-void HomeMoves::update(const api::MoveProgress& progress, const Clock& clock) {
+void HandoffProgress::update(const api::MoveProgress& progress, const Clock& clock) {
   const MutexLock lock(mutex_);
   take(progress, clock.boot_time());
 }
 
-void HomeMoves::end(const api::MoveProgress& progress, const Clock& clock) {
+void HandoffProgress::end(const api::MoveProgress& progress, const Clock& clock) {
   const MutexLock lock(mutex_);
   take(progress, clock.boot_time());
   report_.ended_ns = clock.wall_time().count();
@@ -41,13 +41,13 @@ void HomeMoves::end(const api::MoveProgress& progress, const Clock& clock) {
   report_.state = api::MoveReport::State::waiting;
 }
 
-void HomeMoves::take(const api::MoveProgress& progress, BootTime now) {
+void HandoffProgress::take(const api::MoveProgress& progress, BootTime now) {
   const double seconds = std::chrono::duration<double>(now - last_).count();
   if (seconds > 0) {
     const double since = static_cast<double>(progress.counts.bytes - last_bytes_) / seconds;
     // The first seconds of a walk count as much as they are.
     const bool first = last_bytes_ == 0;
-    rate_ = first ? since : since + (rate_ - since) * std::exp(-seconds / kHomeMovesMeanSeconds);
+    rate_ = first ? since : since + (rate_ - since) * std::exp(-seconds / kHandoffMeanSeconds);
     last_ = now;
     last_bytes_ = progress.counts.bytes;
   }
@@ -55,7 +55,7 @@ void HomeMoves::take(const api::MoveProgress& progress, BootTime now) {
   report_.rate = static_cast<std::uint64_t>(rate_);
 }
 
-api::MoveReport HomeMoves::report() const {
+api::MoveReport HandoffProgress::report() const {
   const MutexLock lock(mutex_);
   return report_;
 }

@@ -1,17 +1,17 @@
-#include "target/node/home_moves.h"
+#include "target/node/handoff_progress.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 namespace tarn::target {
-namespace home_moves_test {
+namespace handoff_progress_test {
 
 using State = api::MoveReport::State;
 using namespace std::chrono_literals;
 
 TEST_CASE("move: a target tells how far it is, how fast, and how long it takes", "[move]") {
   ManualClock clock;
-  HomeMoves moves;
+  HandoffProgress moves;
   CHECK(moves.report() == api::MoveReport());
   moves.set_state(7, State::waiting);
   CHECK_FALSE(moves.report().seconds_left());
@@ -42,7 +42,7 @@ TEST_CASE("move: a target tells how far it is, how fast, and how long it takes",
   moves.end(progress, clock);
   CHECK(moves.report().ended_ns > moves.report().started_ns);
   CHECK(moves.report().walk.counts.bytes == 301'000);
-  moves.set_state(7, State::home);
+  moves.set_state(7, State::in_place);
   CHECK(moves.report().seconds_left() == 0.0);
   CHECK(nlohmann::json(moves.report())["state"] == "home");
   // The next walk begins from nothing.
@@ -51,5 +51,5 @@ TEST_CASE("move: a target tells how far it is, how fast, and how long it takes",
   CHECK(moves.report().map_version == 8);
 }
 
-}  // namespace home_moves_test
+}  // namespace handoff_progress_test
 }  // namespace tarn::target

@@ -11,7 +11,7 @@
 namespace tarn::target {
 
 /// Progress of handoff(), and the one setting that it obeys. Thread-safe.
-class HomeMoves {
+class HandoffProgress {
  public:
   /// Setting rebalance.enabled: whether names move without being asked for.
   std::atomic<bool> enabled = true;
