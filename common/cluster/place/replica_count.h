@@ -32,7 +32,7 @@ class ReplicaCount {
   /// By this version of the map. The bucket metadata must be at least as new.
   [[nodiscard]] std::size_t at(std::uint64_t map_version) const {
     for (const PastReplicaCount& each : before_)
-      if (map_version <= each.last && SAFETY("safety.pieces_then")) return each.count;
+      if (map_version <= each.last && SAFETY("safety.past_replica_count")) return each.count;
     return now_;
   }
   /// True if a name has, or had once, more than one: then other targets than its owner may hold it.
