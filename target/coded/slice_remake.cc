@@ -261,7 +261,7 @@ Task<Result<Lanes>> cut_full_copy(TargetNode& node, ObjectName name,
 
 Task<Result<std::shared_ptr<SliceLane>>> make_full_copy(TargetNode& node, ObjectName name,
                                                         io::ObjectRecord version, Toll toll) {
-  CO_FAIL_POINT("whole.make");
+  CO_FAIL_POINT("full_copy.make");
   const io::Coding& coding = *version.coding;
   CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, {io::kFullCopy, node.id, 0},
                                                     version.size, TurnFor::background));

@@ -146,7 +146,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, 
 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
-def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed):
+def test_a_reader_of_a_full_copy_whose_drive_stops_is_given_slices(make_stage, seed):
     """C12, layout whole: the drive answers no more in the middle of an object; the same answer goes on with slices."""
     rng = seeded(seed, "stops")
     stage = make_stage(targets=4, drives=1, faultable=True, fs="ext4", size=256 * MIB)

@@ -104,7 +104,7 @@ def test_readers_need_no_slices_while_the_owner_is_there(four):
 
 
 @pytest.mark.deep("more than 10 s")
-def test_an_overwrite_and_a_delete_take_the_whole_away(four):
+def test_an_overwrite_and_a_delete_take_the_full_copy_away(four):
     restart_with(four)
     assert four.put("cut", "a", os.urandom(200 * KIB)).status == 200
     second = os.urandom(150 * KIB)
@@ -115,7 +115,7 @@ def test_an_overwrite_and_a_delete_take_the_whole_away(four):
     wait_until(lambda: slices_of(four, "a") == {}, 60, "all slices are gone")
 
 
-def test_a_damaged_whole_is_never_served_and_made_again(four):
+def test_a_damaged_full_copy_is_never_served_and_made_again(four):
     """From the damaged byte on the slices give the rest, in the same answer."""
     body = os.urandom(6 * MIB)
     assert four.put("cut", "a", body).status == 200
@@ -141,7 +141,7 @@ def test_a_damaged_whole_is_never_served_and_made_again(four):
     wait_until(is_mended, 30, "the full copy is made again")
 
 
-def test_a_whole_that_is_gone_is_made_again(four):
+def test_a_full_copy_that_is_gone_is_made_again(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
     holder = in_full(four, "a")
@@ -155,7 +155,7 @@ def test_a_whole_that_is_gone_is_made_again(four):
     assert read(four, "a") == body
 
 
-def test_slices_are_cut_from_the_whole_when_too_few_are_left(four):
+def test_slices_are_cut_from_the_full_copy_when_too_few_are_left(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
     holder = in_full(four, "a")
@@ -172,7 +172,7 @@ def test_slices_are_cut_from_the_whole_when_too_few_are_left(four):
 
 
 @pytest.mark.deep("more than 10 s")
-def test_the_whole_follows_the_owner(four):
+def test_the_full_copy_follows_the_owner(four):
     restart_with(four)
     bodies = {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)}
     for name, body in bodies.items():
@@ -199,7 +199,7 @@ def test_a_reader_of_everything_leaves_a_full_copy(four):
     holder = in_full(four, "a")
     others = [target for target in targets(four) if target != holder]
     four.kill(*others)
-    four.start(*others, fail_points="whole.make=error")
+    four.start(*others, fail_points="full_copy.make=error")
     wait_until_in_place(four)
     put_aside(four, holder)
     owner = wait_until(lambda: (now := four.owner("cut", "a")) != holder and now, 20, "it has another owner")
