@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
 #include "cli/commands/commands.h"
 #include "cli/tools/cluster_health.h"
+#include "common/base/pause.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -41,8 +41,7 @@ Task<std::string> wait_settled(Session& session, std::chrono::steady_clock::time
     std::string complaint = health ? health->complaint() : health.error().message;
     if (complaint.empty()) co_return complaint;
     if (std::chrono::steady_clock::now() + kClusterPollEvery > until) co_return complaint;
-    asio::steady_timer timer(co_await asio::this_coro::executor, kClusterPollEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(kClusterPollEvery);
   }
 }
 

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/confirm.h"
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
 #include "cli/tools/cluster_health.h"
+#include "common/base/pause.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -54,7 +54,6 @@ Task<std::string> first_that_answers(Session& session, std::vector<NodeHealth> n
 Task<Status> decommission_wait_gone(Session& session, std::vector<NodeHealth> nodes,
                                     std::string timeout, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const std::string runs = co_await first_that_answers(session, nodes);
     if (runs.empty()) co_return Status();
@@ -63,8 +62,7 @@ Task<Status> decommission_wait_gone(Session& session, std::vector<NodeHealth> no
                      "{} runs still after {}: the logs of the proxies say whom the cluster waits "
                      "for; ask again, with --force to leave out who is down",
                      runs, timeout);
-    timer.expires_after(kDecommissionPollEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(kDecommissionPollEvery);
   }
 }
 

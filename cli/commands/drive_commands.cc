@@ -1,11 +1,11 @@
 #include <array>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/node_call.h"
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
+#include "common/base/pause.h"
 
 namespace tarn::cli {
 namespace {
@@ -122,7 +122,6 @@ Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
 
 /// Until the drive may be unmounted, or is out of use. True: it is still being emptied.
 Task<Result<bool>> drive_wait_gone(Session& session, DriveWords words) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto begun = std::chrono::steady_clock::now();
   while (true) {
     CO_TRY(const bool leaving, co_await is_leaving(session, words));
@@ -134,8 +133,7 @@ Task<Result<bool>> drive_wait_gone(Session& session, DriveWords words) {
                      "drive {} is detached, but somebody reads there still: do not unmount it "
                      "before tarn drive ls shows it no more",
                      words.path);
-    timer.expires_after(kDrivePollEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(kDrivePollEvery);
   }
 }
 

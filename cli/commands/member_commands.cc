@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/confirm.h"
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
 #include "cli/tools/cluster_health.h"
+#include "common/base/pause.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -86,7 +86,6 @@ Task<std::string> first_that_runs(Session& session, std::vector<std::string> url
 Task<Status> wait_done(Session& session, MemberCommand command, MemberWords words,
                        std::vector<std::string> ends, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const auto health = co_await cluster_health(session, kMemberAnswerLimit);
     std::string complaint = health ? missing(command, words, *health) : health.error().message;
@@ -94,8 +93,7 @@ Task<Status> wait_done(Session& session, MemberCommand command, MemberWords word
     if (complaint.empty()) co_return Status();
     if (std::chrono::steady_clock::now() > until)
       co_return fail(Errc::timeout, "not done within {}: {}", words.timeout, complaint);
-    timer.expires_after(kMemberPollEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(kMemberPollEvery);
   }
 }
 

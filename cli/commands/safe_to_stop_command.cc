@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -38,15 +38,13 @@ std::string stop_path(const std::vector<std::string>& nodes) {
 Task<Result<ordered_json>> ask_until_safe(Session& session, std::vector<std::string> nodes,
                                           std::chrono::milliseconds limit) {
   const auto until = steady_clock::now() + limit;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY(const auto answer, co_await session.call(http::Method::get, stop_path(nodes)));
     ordered_json told = ordered_json::parse(answer.body, nullptr, false);
     if (!told.is_object() || !told.contains("safe"))
       co_return fail(Errc::io, "the answer of the cluster is malformed: {}", answer.body);
     if (told.value("safe", false) || steady_clock::now() >= until) co_return told;
-    timer.expires_at(std::min(until, steady_clock::now() + kSafeToStopPollEvery));
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause_until(std::min(until, steady_clock::now() + kSafeToStopPollEvery));
   }
 }
 

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/printing.h"
 #include "cli/commands/commands.h"
 #include "cli/tools/job_wait.h"
+#include "common/base/pause.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -121,8 +121,7 @@ Task<Result<std::vector<std::string>>> wait_for_repairs(Session& session, std::s
     } catch (const ordered_json::exception& problem) {
       co_return fail(Errc::io, "the answer is malformed: {}", problem.what());
     }
-    asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(kPollEvery);
   }
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/printing.h"
 #include "cli/base/progress.h"
 #include "cli/tools/job_progress.h"
+#include "common/base/pause.h"
 
 namespace tarn::cli {
 namespace {
@@ -16,15 +16,14 @@ namespace {
 /// while then.
 Task<Result<JobDetails>> wait_for_targets(Session& session, std::string id, Meter& meter) {
   constexpr std::chrono::milliseconds kPollMax{500};
-  for (std::chrono::milliseconds pause{20};; pause = std::min(pause * 2, kPollMax)) {
+  for (std::chrono::milliseconds wait{20};; wait = std::min(wait * 2, kPollMax)) {
     CO_TRY(JobDetails job, co_await job_details(session, id));
     meter.at(job.sum.bytes);
     const bool idle = job.status.kind == "copy-listrange" && !job.targets.empty() &&
                       std::all_of(job.targets.begin(), job.targets.end(),
                                   [](const JobFigures& each) { return each.ended; });
     if (idle || job.status.ended_ns != 0) co_return job;
-    asio::steady_timer timer(co_await asio::this_coro::executor, pause);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(wait);
   }
 }
 

@@ -5,10 +5,9 @@
 #include <string>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 
 namespace tarn::http {
 namespace {
@@ -39,7 +38,6 @@ std::chrono::nanoseconds thread_time() {
 /// A node has several loops, and most of them have nothing to do most of the time: a look that
 /// wakes a processor a hundred times a second would be most of what they cost.
 Task<void> watch(Loop& loop, Stalls stalls) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   auto worked = thread_time();
   auto looked = std::chrono::steady_clock::now();
   while (true) {
@@ -48,8 +46,7 @@ Task<void> watch(Loop& loop, Stalls stalls) {
     const std::chrono::duration<double> work = worked - worked_before;
     const bool is_quiescent = work < kAtRest * (looked - looked_before);
     const auto due = is_quiescent ? next_tick(kPeriodAtRest) : looked + kPeriod;
-    timer.expires_at(due);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(due);
     loop.comes_round();
     static_cast<void>(come_round(loop));
     const auto late = std::chrono::steady_clock::now() - due;
@@ -62,10 +59,8 @@ Task<void> watch(Loop& loop, Stalls stalls) {
 }  // namespace
 
 Task<void> every(std::chrono::milliseconds period, std::function<void()> work) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_at(next_tick(period));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(period));
     work();
   }
 }

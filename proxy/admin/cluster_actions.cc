@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/pause.h"
 #include "common/base/process.h"
 #include "common/cluster/admin/node_actions.h"
 #include "common/cluster/node/primary.h"
@@ -127,15 +127,13 @@ Task<Status> reset_config(const Services& services, http::Request& request, cons
 
 /// Tells all others. A node that was stopping already does not answer, and is not up soon after.
 Task<Status> stop_others(const Services& services) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto until = std::chrono::steady_clock::now() + kShutdownWait;
   while (true) {
     const auto state = services.view.state();
     const Status told =
         co_await put_on(services, others_up(services, *state), "/v1/internal/shutdown", "");
     if (told || std::chrono::steady_clock::now() > until) co_return told;
-    timer.expires_after(std::chrono::milliseconds(100));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(std::chrono::milliseconds(100));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
 #include "proxy/admin/redundancy_count.h"

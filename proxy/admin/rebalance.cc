@@ -11,6 +11,7 @@
 #include "common/api/status.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/cluster/admin/daemon.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/member_change.h"

@@ -9,6 +9,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/place/visible_names.h"
 #include "proxy/jobs/jobs.h"

@@ -8,6 +8,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/bucket/bucket_path.h"

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <set>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
@@ -12,6 +11,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "common/base/random.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/cluster/state/bucket_changes.h"
@@ -503,11 +503,9 @@ Task<Status> bucket_with_slash(const Services& services, http::Request& request,
 }
 
 Task<void> finish_destroying(const Services& services) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::set<BucketId> seen;  // at the last look: who was asked for them has them in hand still
   while (true) {
-    timer.expires_after(kLookAtEnding);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kLookAtEnding);
     std::set<BucketId> ending;
     const auto state = services.view.state();
     for (const auto& [name, bucket] : state->bmd.buckets) {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
-
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/jobs.h"
 
@@ -14,7 +13,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kJobPatience = 30s;
 constexpr auto kJobPatienceShort = 2s;
-constexpr std::chrono::milliseconds kJobPauseMax{1'000};
 
 }  // namespace
 
@@ -25,7 +23,7 @@ bool JobPatience::may_pass(Errc code) {
 
 void JobPatience::worked() {
   stuck_since_.reset();
-  pause_ = kPauseFirst;
+  pauses_.reset();
 }
 
 Task<Status> JobPatience::wait(std::string why) {
@@ -35,13 +33,10 @@ Task<Status> JobPatience::wait(std::string why) {
     co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
                    std::chrono::seconds(kJobPatience).count(), why);
   obs::log("proxy").debug("job waits job={} why={}", job_, why);
-  const auto until = now + pause_;
-  pause_ = std::min(pause_ * 2, kJobPauseMax);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = now + pauses_.next();
   while (std::chrono::steady_clock::now() < until) {
     if (services_.jobs.should_stop(job_)) co_return fail(Errc::cancelled, "told to stop");
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(50ms);
   }
   co_return Status();
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/async.h"
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "proxy/core/services.h"
 
@@ -30,11 +31,12 @@ class JobPatience {
 
  private:
   static constexpr std::chrono::milliseconds kPauseFirst{50};
+  static constexpr std::chrono::milliseconds kPauseLast{1'000};
 
   const Services& services_;
   const std::string job_;
   std::optional<std::chrono::steady_clock::time_point> stuck_since_;
-  std::chrono::milliseconds pause_ = kPauseFirst;
+  Backoff pauses_{kPauseFirst, kPauseLast};
   bool is_short_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "common/base/check.h"
+#include "common/base/pause.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/store/keys.h"

@@ -28,11 +28,6 @@ struct JobsNode {
   std::function<bool(const std::string&)> is_live;  ///< a proxy, as far as this one knows
 };
 
-/// Waits. When it is cancelled it ends early, or throws: as the caller wants it.
-Task<void> pause(std::chrono::milliseconds time);
-/// The same, until then.
-Task<void> pause_until(std::chrono::steady_clock::time_point deadline);
-
 /// All jobs of the cluster, and those that this proxy drives (docs/decisions/015). A record is
 /// written when a job begins, when it is to stop and when it ends, each time by compare-and-swap;
 /// of its progress only now and then. A job whose proxy is gone is taken over by another one, which

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
@@ -36,15 +35,6 @@ Task<void> doze(std::chrono::milliseconds time) {
 }
 
 }  // namespace
-
-Task<void> pause_until(std::chrono::steady_clock::time_point deadline) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, deadline);
-  static_cast<void>(co_await timer.async_wait(kTuple));
-}
-
-Task<void> pause(std::chrono::milliseconds time) {
-  co_await pause_until(std::chrono::steady_clock::now() + time);
-}
 
 Task<void> Jobs::watch(Revision from) {
   co_await asio::this_coro::throw_if_cancelled(false);

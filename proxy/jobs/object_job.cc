@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
 #include "common/base/check.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/job_patience.h"
@@ -341,12 +341,10 @@ Task<bool> ObjectRun::stay_idle() {
   services_.jobs.update(job_.id, [&](Job& job) {
     for (auto& [target, part] : job.parts) part.ended_ns = now;
   });
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto until = std::chrono::steady_clock::now() + kIdle;
   while (std::chrono::steady_clock::now() < until) {
     if (should_stop()) co_return false;
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(50ms);
   }
   co_return true;
 }

@@ -14,6 +14,7 @@
 #include "common/base/gather.h"
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/member_change.h"

@@ -10,6 +10,7 @@
 
 #include "common/api/status.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/jobs.h"

@@ -9,6 +9,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/admin/daemon.h"
 #include "proxy/core/staleness.h"

@@ -5,6 +5,7 @@
 
 #include "common/api/status.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "proxy/core/targets.h"
 #include "proxy/jobs/jobs.h"

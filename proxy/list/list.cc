@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
 #include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/cluster/place/visible_names.h"
 #include "proxy/core/targets.h"
 #include "proxy/object/upstream.h"
@@ -23,7 +22,7 @@ constexpr std::string_view kListPath = "/v1/internal/list";
 constexpr std::string_view kUpstreamListPath = "/v1/internal/upstream/list";
 constexpr int kListAttemptsMax = 5;
 constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
-constexpr std::chrono::milliseconds kPause{50};
+constexpr std::chrono::milliseconds kPause{50};  // until it is heard that a target has died
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
 Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
@@ -105,12 +104,6 @@ bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
   const auto targets = bucket.state->map.placeable_targets();
   return std::any_of(targets.begin(), targets.end(),
                      [&](const auto* target) { return !answering.contains(target->id); });
-}
-
-/// For as long as it takes to hear that a target has died.
-Task<void> pause() {
-  asio::steady_timer timer(co_await asio::this_coro::executor, kPause);
-  co_await timer.async_wait(asio::use_awaitable);
 }
 
 /// A page of the names that upstream has, of any target that answers. It asks upstream several
@@ -258,7 +251,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     }
     sources.unable.clear();  // it is asked again
     const auto known = bucket.state;
-    if (code == Errc::unavailable) co_await pause();
+    if (code == Errc::unavailable) co_await pause(kPause);
     auto now = co_await services.view.fresh();
     if (!now) co_return fail(code == Errc::unavailable ? page.error() : now.error());
     bucket.state = std::move(*now);

@@ -5,12 +5,11 @@
 #include <optional>
 #include <span>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "proxy/object/assign.h"
 
@@ -275,13 +274,11 @@ Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
 /// Another replica goes on where one has failed: tried until those who are gone are known to be.
 Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& request,
                                     const Wanted& wanted, const Rest* rest) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kGoOnMax;
   while (true) {
     auto asked = co_await ask_again(services, request, wanted, rest);
     if (asked || std::chrono::steady_clock::now() >= patience) co_return asked;
-    timer.expires_after(kGoOnEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kGoOnEvery);
   }
 }
 

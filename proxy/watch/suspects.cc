@@ -2,8 +2,7 @@
 
 #include <array>
 
-#include <boost/asio/steady_timer.hpp>
-
+#include "common/base/pause.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
@@ -19,8 +18,7 @@ constexpr std::size_t kSuspectsLineBytesMax = 64U << 10U;  // some 30 for each d
 
 Task<void> pause_before_reconnect() {
   const milliseconds jitter(random_u64() % 25);
-  asio::steady_timer timer(co_await asio::this_coro::executor, kReconnect + jitter);
-  co_await timer.async_wait(asio::use_awaitable);
+  co_await pause(kReconnect + jitter);
 }
 
 }  // namespace

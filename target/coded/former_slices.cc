@@ -1,8 +1,7 @@
 #include "target/coded/former_slices.h"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "target/coded/holder_calls.h"
 #include "target/coded/slice_holder.h"
 
@@ -20,12 +19,10 @@ bool former_slices_names(const io::ObjectRecord& record, std::uint64_t set, std:
 
 /// Until it has heard, or it is time to leave it to the holders that ask.
 Task<void> drop_patiently(TargetNode& node, std::string holder, SliceDrop order) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  for (auto pause = kPauseFirst; pause <= kPauseLast; pause *= 2) {
+  for (auto wait = kPauseFirst; wait <= kPauseLast; wait *= 2) {
     const Status told = co_await drop_at(node, holder, order);
     if (told) co_return;
-    timer.expires_after(pause);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(wait);
   }
 }
 

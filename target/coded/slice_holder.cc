@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/holder_calls.h"
 #include "target/node/bad_slices.h"
@@ -218,13 +217,11 @@ Task<Result<bool>> is_needed_for_slices(TargetNode& node) {
 }
 
 Task<void> look_after_slices(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     node.drives_away.learn(drives_away(node.store), node.clock.boot_time());
     node.owned.take_lost_drives(node.drives_away.believed_lost(node.clock.boot_time()) ^
                                 lost_at_opening(node.store));
-    timer.expires_at(next_tick(kSliceHolderLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kSliceHolderLookEvery));
     const BootTime now = node.clock.boot_time();
     const std::size_t given_up = node.open_slices.drop_older(now - OpenSlices::kKept);
     if (given_up > 0) obs::log("target").info("slices never sealed removed count={}", given_up);

@@ -4,10 +4,9 @@
 #include <filesystem>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "common/cluster/state/cluster_file.h"
 #include "common/obs/log.h"
 #include "target/drive/cluster_history.h"
@@ -116,7 +115,6 @@ bool DriveAdmin::any_mirrored() const {
 }
 
 Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto deadline = std::chrono::steady_clock::now() + kUploadWait;
   while (drive.uploads() > 0) {
     if (std::chrono::steady_clock::now() > deadline)
@@ -124,27 +122,23 @@ Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
                      "{} uploads to drive {} are under way: try again when they "
                      "have ended",
                      drive.uploads(), drive.path());
-    timer.expires_after(kDriveAdminLook);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kDriveAdminLook);
   }
   co_return Status();
 }
 
 Task<Result<DriveAdmin::Turn>> DriveAdmin::take_turn() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto deadline = std::chrono::steady_clock::now() + kTurnWait;
   while (true) {
     Turn turn(busy_);
     if (turn.got()) co_return turn;
     if (std::chrono::steady_clock::now() > deadline) co_return fail(turn.got().error());
-    timer.expires_after(kDriveAdminLook);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kDriveAdminLook);
   }
 }
 
 /// A drive that was detached just now is closed when its last reader is done.
 Task<Status> DriveAdmin::wait_until_closed(std::string path) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto deadline = std::chrono::steady_clock::now() + kCloseWait;
   while (is_closing(path)) {
     if (std::chrono::steady_clock::now() > deadline)
@@ -153,8 +147,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
           "mountpath {} was detached or failed, and somebody reads there still: wait for "
           "that",
           path);
-    timer.expires_after(kDriveAdminLook);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kDriveAdminLook);
   }
   co_return Status();
 }

@@ -5,9 +5,8 @@
 #include <string>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/action.h"
+#include "common/base/pause.h"
 #include "common/http/error_response.h"
 
 namespace tarn::target {
@@ -49,11 +48,9 @@ Task<Status> act(DriveAdmin& admin, std::string action, std::string path, std::s
 /// Until then names with copies on nodes are unavailable here (is_authoritative_for_copies()): who
 /// has changed the drives can go on with them. Not for ever, since the meta store may be away.
 Task<void> until_cluster_knows(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kKnownMax;
   while (!node.owned.drive_set_is_known() && std::chrono::steady_clock::now() < patience) {
-    timer.expires_after(kMountpathsLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kMountpathsLookEvery);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/bucket_copy.h"
@@ -13,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/node/job_stream.h"
 #include "target/rebalance/resilver.h"
@@ -414,15 +414,13 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
 
 Task<void> keep_mirrors(TargetNode& node) {
   Mirror& mirror = node.store.mirror();
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::uint64_t passed = 0;
   std::string drives;
   HangPatience patience;
   auto not_before = std::chrono::steady_clock::now();
   static_cast<void>(co_await mirror.save_remembered());
   while (true) {
-    timer.expires_at(next_tick(kBucketMirrorLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kBucketMirrorLookEvery));
     co_await mend_bad_copies(node);
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(drives, drives_in_use(node.store)) != drives) mirror.disturb();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
+#include "common/base/pause.h"
 
 namespace tarn::target {
 namespace {
@@ -59,22 +59,18 @@ Status Pace::go_on() const {
 }
 
 Task<Status> Pace::pass(std::uint64_t bytes) const {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY_OK(go_on());
     const auto wait = limits.rate.take(bytes, clock.boot_time());
     if (wait == std::chrono::nanoseconds::zero()) co_return Status();
-    timer.expires_after(std::min(wait, kMovePaceLookAgain));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(std::min(wait, kMovePaceLookAgain));
   }
 }
 
 Task<Status> Pace::until_ended() const {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY_OK(go_on());
-    timer.expires_after(kMovePaceLookAgain);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kMovePaceLookAgain);
   }
 }
 

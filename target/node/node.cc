@@ -1,9 +1,8 @@
 #include "target/node/node.h"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
+#include "common/base/pause.h"
 
 namespace tarn::target {
 namespace {
@@ -66,7 +65,6 @@ Error object_missing(const ObjectRequest& wanted) {
 
 Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out) {
   using Verdict = OwnedNames::Verdict;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kHandOverMax;
   while (true) {
     if (!node.membership.lease().valid())
@@ -76,8 +74,7 @@ Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedName
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable,
                      "the name is being handed over to this target by its former owner; try again");
-    timer.expires_after(kHandOverLook);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kHandOverLook);
   }
 }
 

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 
 namespace tarn::target {
 namespace {
@@ -38,15 +37,13 @@ RebuildWait rebuild_wait(TargetNode& node, std::uint64_t bytes, const Drive* dri
 }
 
 Task<Status> pass_read(TargetNode& node, const Drive* drive, std::uint64_t bytes) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const BootTime until = node.clock.boot_time() + kMost;
   while (SAFETY("safety.rebuild_pace")) {
     const auto wait = rebuild_wait(node, bytes, drive);
     const std::chrono::nanoseconds left = until - node.clock.boot_time();
     if (wait.by == HeldBy::nothing || left.count() <= 0) break;
     node.rebuild.held(wait.by, node.clock);
-    timer.expires_after(std::min(wait.time, left));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(std::min(wait.time, left));
   }
   co_return Status();
 }

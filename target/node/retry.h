@@ -3,10 +3,9 @@
 #include <chrono>
 #include <stop_token>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/pause.h"
 
 namespace tarn::target {
 
@@ -21,10 +20,8 @@ inline Task<bool> try_again(Error error, int& attempts, std::stop_token stop) {
     co_return false;
   if (attempts >= kRetriesMax) co_return false;
   const auto until = std::chrono::steady_clock::now() + 250ms * (1 << attempts++);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (std::chrono::steady_clock::now() < until && !stop.stop_requested()) {
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(50ms);
   }
   co_return !stop.stop_requested();
 }

@@ -1,8 +1,7 @@
 // Tasks that run beside requests until the target stops.
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/cluster/node/dismissal.h"
 #include "common/http/loop_watch.h"
 #include "common/obs/log.h"
@@ -31,29 +30,23 @@ constexpr auto kCloseEvery = std::chrono::milliseconds(500);
 
 /// Looks after one drive, once a second, while it is one of the target's.
 Task<void> watch_drive(ObjectStore& store, std::shared_ptr<Drive> drive) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (store.drive_at(drive->path()) == drive) {
     static_cast<void>(co_await drive->probe());
-    timer.expires_at(next_tick(kProbeEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kProbeEvery));
   }
 }
 
 Task<void> close_detached(DriveAdmin& admin) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_at(next_tick(kCloseEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kCloseEvery));
     co_await admin.close_detached();
     co_await admin.tend_leaving();
   }
 }
 
 Task<void> tend_away(DriveAdmin& admin) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_at(next_tick(kProbeEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kProbeEvery));
     co_await admin.tend_away();
   }
 }

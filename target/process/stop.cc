@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/node_file.h"
+#include "common/base/pause.h"
 #include "common/base/run_blocking.h"
 #include "common/cluster/state/cluster_end.h"
 #include "common/obs/log.h"
@@ -28,9 +27,7 @@ Task<void> Target::give_notice() {
   node_->leaving = true;
   node_->readiness_changed->ring();
   if (!membership_->lease().valid()) co_return;  // they do so already
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(options_.shutdown_notice);
-  co_await timer.async_wait(asio::use_awaitable);
+  co_await pause(options_.shutdown_notice);
 }
 
 /// Others may have our names as soon as no write is under way, while long readers get their rest.
@@ -78,13 +75,11 @@ Status Target::end_with_cluster() {
 
 /// Proxies may be away for a moment.
 Task<Status> Target::note_end() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto until = std::chrono::steady_clock::now() + kNoteMost;
   while (true) {
     const Status noted = co_await cluster::note_ended(*meta_, id_);
     if (noted || std::chrono::steady_clock::now() > until) co_return noted;
-    timer.expires_after(kNoteEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kNoteEvery);
   }
 }
 

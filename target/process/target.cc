@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
@@ -167,13 +165,12 @@ Task<Result<bool>> Target::is_empty() {
 /// Until the names that are ours may be written here: usually a few hundredths of a second. An
 /// operator who starts a cluster node by node need not wait for what comes with a later node.
 Task<void> Target::wait_until_owner() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener changes(view_->changed(), co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kOwnerSoon;
   while (std::chrono::steady_clock::now() < patience) {
     const auto state = view_->state();
     if (state->ownership->settled >= state->map.version) co_return;
-    timer.expires_after(std::chrono::milliseconds(10));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await changes.wait_until(patience);
   }
 }
 

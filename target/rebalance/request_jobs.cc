@@ -1,9 +1,8 @@
 #include "target/rebalance/request_jobs.h"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/status.h"
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/node/node_call.h"
 
@@ -60,12 +59,10 @@ Task<Status> tell_proxy(TargetNode& node, std::string path_and_query) {
 }
 
 Task<void> request_jobs(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::string told;
   BootTime rebuild_told{};
   while (true) {
-    timer.expires_at(next_tick(kRequestJobsLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kRequestJobsLookEvery));
     if (const BootTime now = node.clock.boot_time();
         wants_rebuild_job(node) && now - rebuild_told > kTellAgain) {
       rebuild_told = now;
@@ -84,8 +81,7 @@ Task<void> request_jobs(TargetNode& node) {
       continue;
     }
     obs::log("target").info("resilver not begun yet job={} err={}", job, taken.error().message);
-    timer.expires_after(kAgainAfter);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kAgainAfter);
   }
 }
 

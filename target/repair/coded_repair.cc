@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/upstream_props.h"
 #include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded/former_slices.h"
@@ -95,14 +94,12 @@ Status check_goes_on(TargetNode& node, const std::string& uname) {
 /// Until a repair of the name may write so many bytes, which `making` counts then.
 Task<Status> coded_repair_pass(TargetNode& node, const std::string& uname, std::uint64_t bytes,
                                RebuildWatch::Making* making) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY_OK(check_goes_on(node, uname));
     const auto wait = rebuild_wait(node, bytes);
     if (wait.by == HeldBy::nothing || !SAFETY("safety.rebuild_pace")) break;
     node.rebuild.held(wait.by, node.clock);
-    timer.expires_after(wait.time);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(wait.time);
   }
   if (making != nullptr) making->pass(bytes);
   co_return Status();

@@ -7,10 +7,9 @@
 #include <chrono>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/coding_props.h"
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/slice_holder.h"
 #include "target/node/rebuild_pace.h"
@@ -129,14 +128,12 @@ Task<Result<DoubleSlices>> drop_doubles(TargetNode& node) {
 }
 
 Task<void> keep_slices_single(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   DrivesHere here;
   bool came = false;
   auto due = SteadyClock::now();
   std::chrono::seconds again = kDoubleSlicesAgainFirst;
   while (true) {
-    timer.expires_at(next_tick(kDoubleSlicesLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kDoubleSlicesLookEvery));
     if (here.look(node.store.drives()).came) came = true;
     // Before that the buckets are not known, or are those of long ago.
     if (!node.membership.lease().valid()) continue;

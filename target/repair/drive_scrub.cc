@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/drive/read_through.h"
 #include "target/node/bad_slices.h"
@@ -192,7 +191,6 @@ Status DriveScrub::go_on() const {
 
 /// Until so much may be read.
 Task<Status> DriveScrub::pay(std::uint64_t cost) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY_OK(go_on());
     const auto period = this->period() == 0ms ? ScrubBoard::kPeriod : this->period();
@@ -204,8 +202,7 @@ Task<Status> DriveScrub::pay(std::uint64_t cost) {
     const auto wait = hurries ? wait_between(needed_, node_.scrub.rate, cost, now, foreground)
                               : std::min<std::chrono::nanoseconds>(needed_.take(cost, now), 100ms);
     if (wait == std::chrono::nanoseconds::zero()) co_return Status();
-    timer.expires_after(wait);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(wait);
   }
 }
 
@@ -396,12 +393,10 @@ Task<void> DriveScrub::settle() {
 }
 
 Task<void> DriveScrub::run() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   // At once: copies of the drive are not counted before.
   bool known = drive_->in_service() && co_await load();
   while (node_.store.drive_at(drive_->path()) == drive_) {
-    timer.expires_at(next_tick(kDriveScrubLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kDriveScrubLookEvery));
     if (!drive_->in_service()) continue;
     if (!known) known = co_await load();
     if (!known) continue;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/slice_holder.h"
 #include "target/repair/coded_repair.h"
@@ -175,15 +175,13 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
 }  // namespace
 
 Task<void> keep_coded(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   LookedBy done;  // when all was looked through
   DrivesHere here;
   bool changed = false;  // a drive that comes may bring records, and slices that none names
   auto due = SteadyClock::now();
   std::chrono::seconds again = kKeepCodedAgainFirst;
   while (true) {
-    timer.expires_at(next_tick(kKeepCodedLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kKeepCodedLookEvery));
     if (!node.membership.lease().valid()) continue;
     const auto state = node.owned.state();
     const LookedBy now{state->map->version, losses(*state)};

@@ -3,13 +3,13 @@
 #include <chrono>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/bucket_copy.h"
 #include "common/api/coding_props.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/commit/recode.h"
 #include "target/node/job_stream.h"
@@ -147,7 +147,6 @@ class RecodeJob {
         bucket_(bucket),
         coding_(coding_now(node, bucket)),
         begun_(changed ? RecodeCounts::Count() : node.recoded.of(bucket, coding_)),
-        timer_(executor),
         lines_(executor, [this] { return line(); }) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
@@ -167,8 +166,7 @@ class RecodeJob {
                         left.count, left.first, left.why.message);
         break;
       }
-      timer_.expires_at(next_tick(kKeepRecodedLookEvery));
-      co_await timer_.async_wait(asio::use_awaitable);
+      co_await pause_until(next_tick(kKeepRecodedLookEvery));
     }
     if (stop.stop_requested()) progress_.error = "the job was told to stop";
     progress_.again = !progress_.error.empty();
@@ -191,7 +189,6 @@ class RecodeJob {
   const BucketId bucket_;
   const RecodeCounts::Coding coding_;
   const RecodeCounts::Count begun_;
-  asio::steady_timer timer_;
   api::CopyProgress progress_;
   JobLines lines_;
 };
@@ -207,14 +204,12 @@ std::map<BucketId, std::optional<api::CodingProps>> codings(const cluster::Clust
 }  // namespace
 
 Task<void> keep_recoded(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::map<BucketId, std::optional<api::CodingProps>> done;
   std::uint64_t done_by = 0;  // the map
   auto due = SteadyClock::time_point::max();
   std::chrono::seconds again = kKeepRecodedAgainFirst;
   while (true) {
-    timer.expires_at(next_tick(kKeepRecodedLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kKeepRecodedLookEvery));
     const auto state = node.owned.state();
     if (!node.membership.lease().valid() || state->settled < state->map->version) continue;
     const auto wanted = codings(*node.view.state());

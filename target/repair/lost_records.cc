@@ -5,12 +5,11 @@
 #include <map>
 #include <set>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/mirror_props.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/commit/recode.h"
 #include "target/node/move_pace.h"
@@ -152,15 +151,13 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
 
 /// Until what is given may take so many bytes; cancelled when rebuilds are stopped.
 Task<Status> Giving::wait_turn(std::uint64_t bytes) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     if (node_.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
     if (!is_current()) co_return fail(Errc::cancelled, "the map has changed");
     const auto wait = rebuild_wait(node_, bytes);
     if (wait.by == HeldBy::nothing) co_return Status();
     node_.given_copies.held(wait.by, node_.clock);
-    timer.expires_after(wait.time);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(wait.time);
   }
 }
 
@@ -348,13 +345,11 @@ void nothing_to_give(TargetNode& node, std::uint64_t map_version) {
 }  // namespace
 
 Task<void> give_lost_records(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   GivenBy done;
   auto due = SteadyClock::time_point::max();
   std::chrono::seconds again = kLostRecordsAgainFirst;
   while (true) {
-    timer.expires_at(next_tick(kLostRecordsLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kLostRecordsLookEvery));
     const auto state = node.owned.state();
     const GivenBy now = lost_records_present(node, *state);
     const bool is_asked = node.given_copies.is_asked();

@@ -1,9 +1,8 @@
 #include "target/repair/repair_requested.h"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "target/coded/slice_holder.h"
 #include "target/repair/coded_repair.h"
 
@@ -50,13 +49,11 @@ Task<Names> repair_all(TargetNode& node, Names requests) {
 }  // namespace
 
 Task<void> repair_requested(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   Names left;  // to be tried again
   auto due = SteadyClock::now();
   std::chrono::seconds again = kRepairRequestedAgainFirst;
   while (true) {
-    timer.expires_at(next_tick(kRepairRequestedLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kRepairRequestedLookEvery));
     co_await tell_of_bad_slices(node);
     if (!node.membership.lease().valid()) continue;
     Names requests = node.repair_requests.take();

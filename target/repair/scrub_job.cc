@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/bucket_copy.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/node/job_stream.h"
 #include "target/repair/drive_scrub.h"
@@ -72,10 +73,8 @@ class ScrubJob {
       if (drive->in_service()) drives_.push_back(drive);
     for (const auto& drive : drives_) node_.scrub.of(drive->path())->want(id_);
     const auto stop = lines_.stop().get_token();
-    asio::steady_timer timer(co_await asio::this_coro::executor);
     while (!look() && !stop.stop_requested()) {
-      timer.expires_after(kScrubJobLookEvery);
-      co_await timer.async_wait(asio::use_awaitable);
+      co_await pause(kScrubJobLookEvery);
     }
     for (const auto& drive : drives_) node_.scrub.of(drive->path())->let_go(id_);
     if (stop.stop_requested()) progress_.error = "the job was told to stop";

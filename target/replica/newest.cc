@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "target/node/node_call.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/fetch_to_owner.h"
@@ -188,7 +188,6 @@ Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectNa
 Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
                                               std::uint64_t map_version, Look look,
                                               std::optional<Generation> enough) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kNewestRestMax;
   while (std::chrono::steady_clock::now() < patience) {
     // Work that a crash left half done is finished before a caller sees it.
@@ -212,8 +211,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
       if (node.owned.is_quiescent(name.uname)) co_return std::optional(std::move(own));
     }
-    timer.expires_after(kNewestRestEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kNewestRestEvery);
   }
   co_return fail(Errc::unavailable, "object {} is on its way to a drive", name.object);
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
@@ -17,6 +16,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/base/hash.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/drive/block_reader.h"
 #include "target/node/node_call.h"
@@ -148,7 +148,6 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
 /// Waits until the newest map no longer places the name there, or the drive hangs that has it in
 /// hand.
 Task<Status> while_replica(TargetNode& node, ObjectName name, std::string id) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   auto look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
   while (true) {
     if (std::chrono::steady_clock::now() >= look_at_drive) {
@@ -159,8 +158,7 @@ Task<Status> while_replica(TargetNode& node, ObjectName name, std::string id) {
     const auto map = node.owned.state()->map;
     const auto replicas = replicas_of(*map, name.uname, replica_count_of(node, name.bucket));
     if (std::find(replicas.begin(), replicas.end(), id) == replicas.end()) break;
-    timer.expires_after(kNodeCopiesLookAgain);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kNodeCopiesLookAgain);
   }
   co_return fail(Errc::disconnected, "target t[{}] did not answer and is no longer a replica", id);
 }
@@ -337,7 +335,6 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
   const bool one_tenure = forward_by_owner(node, name.bucket);
   VersionInFlight pending = outbound;
   mark_pending(pending.attribute.record, node.id);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kReplicasMax;
   std::set<std::string> have{node.id};
   Error last{Errc::unavailable, "former replicas of the name have not heard of the newest map yet"};
@@ -390,8 +387,7 @@ Task<Result<bool>> replicate(TargetNode& node, const ObjectName& name,
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "not all replicas of {} have the new version: {}",
                      name.object, last.message);
-    timer.expires_after(kNodeCopiesLookAgain);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kNodeCopiesLookAgain);
   }
 }
 
@@ -508,7 +504,6 @@ Task<Status> resolve_copies(TargetNode& node, ObjectName name) {
 }
 
 Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   while (true) {
     auto round = co_await settle_once(node, name);
@@ -516,8 +511,7 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
     if (!round && round.error().code != Errc::unavailable) co_return fail(round.error());
     if (std::chrono::steady_clock::now() >= until)
       co_return fail(round ? changed_too_often(name) : round.error());
-    timer.expires_after(kNodeCopiesLookAgain);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kNodeCopiesLookAgain);
   }
 }
 

@@ -1,8 +1,7 @@
 #include "target/replica/resolve_pending.h"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/drive/next_names.h"
 #include "target/replica/node_copies.h"
@@ -64,12 +63,10 @@ Task<bool> settle_everything(TargetNode& node) {
 }  // namespace
 
 Task<void> resolve_pending(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::uint64_t done = 0;  // of the map by which they were looked through last
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
-    timer.expires_at(next_tick(kKeepCopiesLookEvery));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause_until(next_tick(kKeepCopiesLookEvery));
     const auto state = node.owned.state();
     const std::uint64_t version = state->map->version;
     if (version != done) node.pending.looked_through(false);

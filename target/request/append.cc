@@ -2,11 +2,10 @@
 // PUT, which upstream has first where there is one. The redirects of a name lead to one target,
 // where its appends are kept in memory.
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/upstream_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/commit/incoming.h"
 #include "target/commit/peer_copy.h"
@@ -173,11 +172,9 @@ Task<Status> append_object(TargetNode& node, http::Request& request, const Objec
 
 Task<void> drop_abandoned_appends(TargetNode& node) {
   constexpr std::chrono::milliseconds kEveryMax{60'000};
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const std::chrono::milliseconds timeout = node.append_timeout;
-    timer.expires_after(std::min(timeout / 4 + std::chrono::milliseconds(1), kEveryMax));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(std::min(timeout / 4 + std::chrono::milliseconds(1), kEveryMax));
     const std::size_t dropped = node.appends.drop_idle(node.clock.boot_time() - timeout);
     if (dropped > 0) obs::log("target").info("abandoned appends dropped count={}", dropped);
   }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "target/replica/node_copies.h"
 #include "target/replica/uncounted_copies.h"
 #include "target/replica/uncounted_drives.h"
@@ -84,26 +84,22 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
 
 /// Waits until nothing of a name that is another's is on its way to a drive.
 Task<Status> list_moving_rest(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kListMovingRestMax;
   while (!node.owned.others_at_rest()) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "writes of names that moved away are still under way");
-    timer.expires_after(kListMovingRestEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kListMovingRestEvery);
   }
   co_return Status();
 }
 
 /// One that has just joined owns names some moments before its lease counts.
 Task<Status> wait_for_lease(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kLeaseMax;
   while (node.membership.lease_now() == 0) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "this target has no lease now");
-    timer.expires_after(kListMovingRestEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kListMovingRestEvery);
   }
   co_return Status();
 }

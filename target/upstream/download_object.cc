@@ -10,6 +10,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/commit/incoming.h"
@@ -171,11 +172,9 @@ Task<R> LinkDownload::unless_ended(Task<R> work) const {
 
 Task<Status> LinkDownload::pause(std::chrono::milliseconds most) const {
   const auto until = steady_clock::now() + with_jitter(most);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (steady_clock::now() < until) {
     CO_TRY_OK(check_going_on());
-    timer.expires_after(kDownloadLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await tarn::pause(kDownloadLookEvery);
   }
   co_return Status();
 }

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/api/coding_props.h"
 #include "common/api/eviction_props.h"
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/slice_holder.h"
 
@@ -132,8 +131,7 @@ Task<Status> Eviction::next_page(const Source& source, Position& at, const Visit
 /// Leaves readers half of the time, unless a write waits.
 Task<void> Eviction::rest_since(steady_clock::time_point begun) {
   if (order_.is_urgent && order_.is_urgent()) co_return;
-  asio::steady_timer timer(co_await asio::this_coro::executor, steady_clock::now() - begun);
-  co_await timer.async_wait(asio::use_awaitable);
+  co_await pause(steady_clock::now() - begun);
 }
 
 Task<Status> Eviction::plan(const Source& source) {

@@ -9,6 +9,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/store/embedded_store.h"
 #include "common/cluster/store/keys.h"

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/event.h"
+#include "common/base/pause.h"
 #include "common/base/process.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/cluster_end.h"
@@ -37,9 +38,7 @@ void end_process(const std::string& id, const char* why) {
 
 Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
                           std::function<Task<Status>()> erase) {
-  const auto executor = co_await asio::this_coro::executor;
-  EventListener changes(view.changed(), executor);
-  asio::steady_timer timer(executor);
+  EventListener changes(view.changed(), co_await asio::this_coro::executor);
   const std::string id = membership.self().id;
   bool gone = false;  // and all that was to be done then has been
   while (true) {
@@ -65,8 +64,7 @@ Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
       const Status erased = co_await erase();
       if (!erased) {
         obs::log("cluster").warn("not all erased yet node={} err={}", id, erased.error().message);
-        timer.expires_after(kTryAgain);
-        co_await timer.async_wait(asio::use_awaitable);
+        co_await pause(kTryAgain);
         continue;
       }
     }

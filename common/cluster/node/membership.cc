@@ -12,7 +12,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/base/mutex.h"
-#include "common/base/random.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/cluster/node/node_entry.h"
 #include "common/cluster/node/renewals.h"
@@ -32,14 +32,6 @@ constexpr auto kLeaveMax = 2s;
 /// Added to two terms, for a store that ends leases late.
 constexpr auto kRivalGrace = 2s;
 constexpr auto kComeBackMax = 10s;
-
-/// Up to `most`, at random: nodes that lost the store together shall not come back together.
-Task<void> membership_pause(std::chrono::milliseconds most) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(
-      std::chrono::milliseconds(random_u64() % static_cast<std::uint64_t>(most.count()) + 1));
-  (void)co_await timer.async_wait(kTuple);
-}
 
 bool is_final(Errc code) {
   return code == Errc::unsupported || code == Errc::unauthenticated || code == Errc::forbidden ||
@@ -368,7 +360,6 @@ Task<Status> Membership::come_back() {
   if (!dismissed()) co_return fail(Errc::conflict, "node {} is in the cluster", self_.id);
   impl->returning = true;
   impl->outside = false;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   for (const auto until = std::chrono::steady_clock::now() + kComeBackMax;
        std::chrono::steady_clock::now() < until;) {
     if (!dismissed() && lease_.valid()) {
@@ -379,8 +370,7 @@ Task<Status> Membership::come_back() {
       const MutexLock lock(impl->mutex);
       co_return fail(impl->refusal);
     }
-    timer.expires_after(20ms);
-    (void)co_await timer.async_wait(kTuple);
+    co_await pause(20ms);
   }
   impl->returning = false;
   co_return fail(Errc::unavailable, "node {} could not join within {} s: the meta store is away",
@@ -400,7 +390,7 @@ Task<Status> Membership::join() {
     if (attempt == 0)
       obs::log("cluster").warn("waiting for the meta store node={} err={}", self_.id,
                                done.error().message);
-    co_await membership_pause(attempt < 10 ? 100ms : 1'000ms);
+    co_await pause_up_to(attempt < 10 ? 100ms : 1'000ms);
   }
 }
 

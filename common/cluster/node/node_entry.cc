@@ -3,11 +3,10 @@
 #include <chrono>
 #include <string>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
-#include "common/base/random.h"
+#include "common/base/pause.h"
 #include "common/cluster/node/membership.h"
 #include "common/cluster/place/hrw.h"
 #include "common/cluster/place/ownership.h"
@@ -17,14 +16,7 @@ namespace tarn::cluster {
 namespace {
 
 constexpr int kTransactionsMax = 50;
-constexpr int kPauseMsMax = 20;
-
-/// At random: nodes that lost the same race shall not run the next one together.
-Task<void> node_entry_pause() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(std::chrono::milliseconds(random_u64() % kPauseMsMax + 1));
-  (void)co_await timer.async_wait(kTuple);
-}
+constexpr std::chrono::milliseconds kPauseMost{20};
 
 Result<Smap> read_map(const KeyValue& item) {
   try {
@@ -195,7 +187,7 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> status) {
       said_ = record;
       co_return Status();
     }
-    co_await node_entry_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(Errc::unavailable, "the cluster map changed {} times while node {} joined",
                  kTransactionsMax, self_.id);

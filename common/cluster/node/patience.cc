@@ -3,8 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include <boost/asio/steady_timer.hpp>
-
+#include "common/base/pause.h"
 #include "common/base/process.h"
 #include "common/obs/log.h"
 
@@ -20,7 +19,6 @@ bool may_pass(Errc code) {
 }  // namespace
 
 Task<Status> patiently(std::function<Task<Status>()> attempt) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   std::string told;
   while (true) {
     const Status done = co_await attempt();
@@ -30,8 +28,7 @@ Task<Status> patiently(std::function<Task<Status>()> attempt) {
     told = done.error().message;
     if (stop_is_pending())
       co_return fail(Errc::cancelled, "stopped while it waited for the meta store: {}", told);
-    timer.expires_after(kAgain);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await pause(kAgain);
   }
 }
 

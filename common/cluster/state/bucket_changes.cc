@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +11,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/base/pause.h"
 #include "common/base/random.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/cluster/state/state_builder.h"
@@ -25,14 +25,7 @@ using nlohmann::json;
 
 constexpr int kBucketChangesAttemptsMax = 50;
 constexpr std::size_t kUuidLength = 12;
-
-Task<void> sleep_for(std::chrono::milliseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(time);
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
-Task<void> random_pause() { return sleep_for(std::chrono::milliseconds(1 + random_u64() % 20)); }
+constexpr auto kPauseMost = 20ms;  // between attempts, drawn at random
 
 /// Value of a key bucket-name/...
 struct NameEntry {
@@ -176,7 +169,7 @@ Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uin
     if (std::chrono::steady_clock::now() >= deadline)
       co_return fail(Errc::timeout, "node {} has not acknowledged bucket metadata {} within {} ms",
                      behind, bmd_version, limit.count());
-    co_await sleep_for(step);
+    co_await pause(step);
   }
 }
 
@@ -242,7 +235,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await random_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "created", last));
 }
@@ -285,7 +278,7 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await random_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "destroyed", last));
 }
@@ -319,7 +312,7 @@ Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await random_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "destroyed", last));
 }
@@ -388,7 +381,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await random_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(from, "renamed", last));
 }
@@ -431,7 +424,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await random_pause();
+    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "changed", last));
 }
@@ -470,7 +463,7 @@ Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket
     // Lost, or its outcome unknown: the next look tells what cluster there is.
     const auto done = co_await store.commit(std::move(make));
     if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
-    if (!done || !done->succeeded) co_await random_pause();
+    if (!done || !done->succeeded) co_await pause_up_to(kPauseMost);
   }
   co_return fail(Errc::unavailable, "the meta store does not take a new cluster");
 }
