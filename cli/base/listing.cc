@@ -5,6 +5,7 @@
 #include "cli/base/printing.h"
 #include "common/api/bucket.h"
 #include "common/base/encoding.h"
+#include "common/base/read_json.h"
 
 namespace tarn::cli {
 namespace {
@@ -56,7 +57,8 @@ Task<Result<std::vector<ListedObject>>> Listing::next_page() {
 
 Result<std::vector<ListedObject>> Listing::take_page(std::string_view body) {
   const json page = json::parse(body, nullptr, false);
-  try {
+  const auto malformed = fmt::format("the list of {} is malformed", place_.bucket_display());
+  return read_json(Errc::io, malformed, [&]() -> Result<std::vector<ListedObject>> {
     std::vector<ListedObject> out;
     uuid_ = page.at("uuid").get<std::string>();
     const auto token = page.at("continuation_token").get<std::string>();
@@ -68,10 +70,7 @@ Result<std::vector<ListedObject>> Listing::take_page(std::string_view body) {
     token_ = token;
     done_ = token.empty();
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::io, "the list of {} is malformed: {}", place_.bucket_display(),
-                problem.what());
-  }
+  });
 }
 
 Exit list_buckets(Session& session, std::string_view command, BucketsOf which, bool json_wanted) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/read_json.h"
 
 namespace tarn::cli {
 namespace {
@@ -32,7 +33,7 @@ std::string aside_of(const json& node) {
 
 Result<ClusterHealth> health_from(std::string_view body) {
   const json map = json::parse(body, nullptr, false);
-  try {
+  return read_json(Errc::io, "the cluster map is malformed", [&]() -> Result<ClusterHealth> {
     ClusterHealth out;
     out.uuid = map.value("uuid", "");
     out.map_version = version_of(map);
@@ -47,9 +48,7 @@ Result<ClusterHealth> health_from(std::string_view body) {
                              .aside = aside_of(node),
                              .reason = {}});
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::io, "the cluster map is malformed: {}", problem.what());
-  }
+  });
 }
 
 /// Fills in what the node says of itself.

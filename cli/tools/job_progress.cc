@@ -1,9 +1,10 @@
 #include "cli/tools/job_progress.h"
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
+#include "common/base/read_json.h"
 
 namespace tarn::cli {
 namespace {
@@ -47,9 +48,7 @@ void take_snaps(const json& answer, JobDetails& out) {
     }
 }
 
-Error unreadable(const json::exception& problem) {
-  return {Errc::io, fmt::format("the answer about jobs cannot be read: {}", problem.what())};
-}
+constexpr const char* kAnswer = "the answer about jobs cannot be read";
 
 }  // namespace
 
@@ -68,11 +67,9 @@ Task<Result<std::vector<JobStatus>>> list_jobs(Session& session, std::string kin
   CO_TRY(const json answer, co_await job_progress_ask(session, "status_all",
                                                       {{"kind", kind}, {"show_active", !ended}}));
   std::vector<JobStatus> out;
-  try {
+  CO_TRY_OK(read_json(Errc::io, kAnswer, [&] {
     for (const json& each : answer) out.push_back(status_from(each));
-  } catch (const json::exception& problem) {
-    co_return fail(unreadable(problem));
-  }
+  }));
   co_return out;
 }
 
@@ -81,12 +78,10 @@ Task<Result<JobDetails>> job_details(Session& session, std::string id) {
   CO_TRY(const json status, co_await job_progress_ask(session, "status", {{"id", id}}));
   CO_TRY(const json snaps, co_await job_progress_ask(session, "qryxstats", {{"id", id}}));
   JobDetails out;
-  try {
+  CO_TRY_OK(read_json(Errc::io, kAnswer, [&] {
     out.status = status_from(status);
     take_snaps(snaps, out);
-  } catch (const json::exception& problem) {
-    co_return fail(unreadable(problem));
-  }
+  }));
   out.sum.ended = out.status.ended_ns != 0;
   co_return out;
 }
@@ -94,15 +89,14 @@ Task<Result<JobDetails>> job_details(Session& session, std::string id) {
 Task<Result<JobDetails>> wait_for_job(Session& session, std::string id, Meter* meter,
                                       std::optional<std::chrono::steady_clock::time_point> until) {
   constexpr std::chrono::milliseconds kPollMax{500};
-  for (std::chrono::milliseconds pause{20};; pause = std::min(pause * 2, kPollMax)) {
+  for (std::chrono::milliseconds wait{20};; wait = std::min(wait * 2, kPollMax)) {
     CO_TRY(const JobDetails job, co_await job_details(session, id));
     if (meter != nullptr) meter->at(job.sum.bytes);
     if (job.status.ended_ns != 0) co_return job;
-    if (until && std::chrono::steady_clock::now() + pause > *until)
+    if (until && std::chrono::steady_clock::now() + wait > *until)
       co_return fail(Errc::timeout, "job {} has not ended yet: {} objects, {} bytes are done", id,
                      job.sum.objects, job.sum.bytes);
-    asio::steady_timer timer(co_await asio::this_coro::executor, pause);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(wait);
   }
 }
 

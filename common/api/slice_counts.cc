@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+
 namespace tarn::api {
 namespace {
 
@@ -73,7 +75,7 @@ std::string encode(const SliceCounts& counts) {
 }
 
 Result<SliceCounts> slice_counts_from(std::string_view text) {
-  try {
+  return read_json(Errc::corrupt, "counts of slices", [&]() -> Result<SliceCounts> {
     const json in = json::from_msgpack(text);
     SliceCounts out;
     out.objects = in.at("objects");
@@ -88,9 +90,7 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
     if (const auto its = in.find("unreadable"); its != in.end())
       out.unreadable = its->get<std::set<std::string>>();
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::corrupt, "counts of slices: {}", problem.what());
-  }
+  });
 }
 
 std::set<std::string> ids_in(std::string_view list) {

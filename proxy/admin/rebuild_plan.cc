@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/rebuild_plan.h"
+#include "common/base/read_json.h"
 #include "common/cluster/admin/daemon.h"
 #include "proxy/watch/ask_targets.h"
 
@@ -50,7 +51,7 @@ Task<Result<http::Response>> tell_rebuild_plan(const Services& services) {
   const json told = co_await ask_targets_for(services, "/v1/internal/stakes", kRebuildPlanPatience);
   json targets = json::object();
   bool complete = true;
-  try {
+  CO_TRY_OK(read_json(Errc::internal, "what targets have at stake", [&] {
     std::map<std::string, api::RebuildRates> rates;
     for (const auto& [id, its] : told.items())
       if (!its.contains("error"))
@@ -59,9 +60,7 @@ Task<Result<http::Response>> tell_rebuild_plan(const Services& services) {
       complete = complete && !its.contains("error");
       targets[id] = its.contains("error") ? its : plan_of(id, its, rates);
     }
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::internal, "what targets have at stake: {}", problem.what());
-  }
+  }));
   co_return cluster::json_response({{"complete", complete}, {"targets", std::move(targets)}});
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/check.h"
+#include "common/base/read_json.h"
 
 namespace tarn::proxy {
 
@@ -51,7 +52,7 @@ void to_json(json& out, const Redundancy& counted) {
 }
 
 Status NamePage::take(const std::string& target, const std::string& body) {
-  try {
+  return read_json(Errc::internal, fmt::format("target t[{}]", target), [&]() -> Status {
     const json in = json::from_msgpack(body);
     const auto its = zones_.find(target);
     const std::string zone = its == zones_.end() ? "" : its->second;
@@ -61,9 +62,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
     const auto last = in.at("last").get<std::string>();
     if (!bound_ || last < *bound_) bound_ = last;
     return {};
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
-  }
+  });
 }
 
 /// Targets of before say neither the number of drives nor the size, nor who the owner is.

@@ -10,6 +10,7 @@
 #include "common/api/status.h"
 #include "common/base/check.h"
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/download_state.h"
 #include "proxy/jobs/job_patience.h"
@@ -226,11 +227,8 @@ std::string DownloadRun::order_for(const cluster::ClusterState& state, const Sha
 }
 
 Result<bool> DownloadRun::take_line(Share& share, const std::string& line) {
-  try {
-    share.progress = json::parse(line).get<api::DownloadProgress>();
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", share.target->id, problem.what());
-  }
+  TRY(share.progress, parse_json<api::DownloadProgress>(
+                          line, Errc::internal, fmt::format("target t[{}]", share.target->id)));
   show(false);
   return share.progress.done;
 }

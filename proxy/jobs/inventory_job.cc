@@ -4,6 +4,7 @@
 
 #include "common/api/status.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/jobs.h"
@@ -53,11 +54,7 @@ Task<Result<std::string>> ask_owner(const Services& services, const KnownBucket&
 }
 
 Result<api::InventoryInfo> info_in(const std::string& body) {
-  try {
-    return json::parse(body).get<api::InventoryInfo>();
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "what a target says of an inventory: {}", problem.what());
-  }
+  return parse_json<api::InventoryInfo>(body, Errc::internal, "what a target says of an inventory");
 }
 
 Error no_inventory(const api::Bucket& bucket, const std::string& name) {

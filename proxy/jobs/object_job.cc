@@ -10,6 +10,7 @@
 #include "common/base/gather.h"
 #include "common/base/pause.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/job_patience.h"
 #include "proxy/jobs/jobs.h"
@@ -74,11 +75,8 @@ NameSource source_of(const Services& services, const ObjectJob& job, BucketId bu
 /// Reads a line of progress of a batch. True: it is the last one.
 Result<bool> parse_batch_line(const std::string& target, const std::string& line,
                               api::BatchProgress& out) {
-  try {
-    out = json::parse(line).get<api::BatchProgress>();
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
-  }
+  TRY(out,
+      parse_json<api::BatchProgress>(line, Errc::internal, fmt::format("target t[{}]", target)));
   return out.counts.done;
 }
 

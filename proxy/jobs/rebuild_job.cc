@@ -11,6 +11,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/jobs.h"
@@ -269,15 +270,13 @@ Task<Status> drive_rebuild(const Services& services, Job job) {
 Task<Result<http::Response>> tell_rebuild(const Services& services) {
   json targets = co_await ask_targets_for(services, kRebuildJobPath);
   const json absent = co_await absent_targets(services);
-  try {
+  co_return read_json(Errc::internal, "what targets say of the rebuild", [&] {
     const auto seconds = rebuild_seconds_left(targets, owners_in(*services.view.state()));
     json waits = sum_of_waits(targets, absent);
-    co_return cluster::json_response({{"targets", std::move(targets)},
-                                      {"waits", std::move(waits)},
-                                      {"seconds_left", seconds ? json(*seconds) : json()}});
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::internal, "what targets say of the rebuild: {}", problem.what());
-  }
+    return cluster::json_response({{"targets", std::move(targets)},
+                                   {"waits", std::move(waits)},
+                                   {"seconds_left", seconds ? json(*seconds) : json()}});
+  });
 }
 
 }  // namespace tarn::proxy

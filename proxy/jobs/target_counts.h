@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
+#include "common/base/read_json.h"
 #include "proxy/watch/node_calls.h"
 
 namespace tarn::proxy {
@@ -21,12 +22,7 @@ Task<Result<T>> ask_counts(const Services& services, const cluster::Node& target
   if (answer.status != 200)
     co_return fail(api::errc_of_answer(answer.status, answer.body), "target t[{}]: {}", target.id,
                    api::error_message_of(answer.body));
-  const nlohmann::json parsed = nlohmann::json::parse(answer.body, nullptr, false);
-  try {
-    co_return parsed.get<T>();
-  } catch (const nlohmann::json::exception& problem) {
-    co_return fail(Errc::internal, "target t[{}]: {}", target.id, problem.what());
-  }
+  co_return parse_json<T>(answer.body, Errc::internal, fmt::format("target t[{}]", target.id));
 }
 
 }  // namespace tarn::proxy

@@ -6,6 +6,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "proxy/core/targets.h"
 #include "proxy/jobs/jobs.h"
@@ -174,12 +175,8 @@ Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
 
 /// True after its last line; `problem_` says then whether it has to be asked again.
 Result<bool> TargetWorkPart::take_line(const std::string& line) {
-  api::CopyProgress progress;
-  try {
-    json::parse(line).get_to(progress);
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target_, problem.what());
-  }
+  TRY(const auto progress,
+      parse_json<api::CopyProgress>(line, Errc::internal, fmt::format("target t[{}]", target_)));
   const BootTime now = services_.clock.boot_time();
   if (progress.objects > best_ || (progress.done && progress.error.empty())) last_advance_ = now;
   best_ = std::max(best_, progress.objects);

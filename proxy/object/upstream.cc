@@ -6,6 +6,7 @@
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/core/targets.h"
@@ -64,12 +65,8 @@ Task<Result<std::vector<api::Bucket>>> list_account_buckets(const Services& serv
   if (answer.status != 200)
     co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
                    api::error_message_of(answer.body));
-  try {
-    co_return nlohmann::json::parse(answer.body).get<std::vector<api::Bucket>>();
-  } catch (const nlohmann::json::exception& problem) {
-    co_return fail(Errc::internal, "target t[{}]: buckets of upstream: {}", target->id,
-                   problem.what());
-  }
+  co_return parse_json<std::vector<api::Bucket>>(
+      answer.body, Errc::internal, fmt::format("target t[{}]: buckets of upstream", target->id));
 }
 
 Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config) {

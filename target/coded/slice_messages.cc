@@ -9,6 +9,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 #include "target/replica/move_format.h"
 
 namespace tarn::target {
@@ -85,16 +86,14 @@ std::string list_body(std::span<const T> items, const ToJson& to_json) {
 
 template <class T, class FromJson>
 Result<std::vector<T>> list_in(std::string_view body, const FromJson& from_json) {
-  try {
+  return read_json(Errc::invalid_argument, "slices", [&]() -> Result<std::vector<T>> {
     const json in = json::from_msgpack(body);
     if (!in.is_array() || in.size() > kSlicesAtOnce)
       return fail(Errc::invalid_argument, "slices: a list of at most {} is wanted", kSlicesAtOnce);
     std::vector<T> out;
     for (const json& item : in) out.push_back(from_json(item));
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "slices: {}", problem.what());
-  }
+  });
 }
 
 json slice_messages_json_of(const Generation& generation) {

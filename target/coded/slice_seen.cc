@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+
 namespace tarn::target {
 
 using nlohmann::json;
@@ -20,7 +22,7 @@ std::string to_body(std::span<const SliceSeen> slices) {
 }
 
 Result<std::vector<SliceSeen>> slices_seen_in(std::string_view body) {
-  try {
+  return read_json(Errc::invalid_argument, "slices", [&]() -> Result<std::vector<SliceSeen>> {
     const json in = json::from_msgpack(body.begin(), body.end());
     const auto& text = in.at(0).get_binary();
     TRY(const auto states, slice_states_of(std::string(text.begin(), text.end())));
@@ -33,9 +35,7 @@ Result<std::vector<SliceSeen>> slices_seen_in(std::string_view body) {
     for (std::size_t i = 0; i < states.size(); ++i)
       out.push_back({states[i], drives[i].get<std::uint64_t>()});
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "slices: {}", problem.what());
-  }
+  });
 }
 
 }  // namespace tarn::target

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
+#include "common/base/read_json.h"
 #include "common/io/object_attribute.h"
 
 namespace tarn::target {
@@ -78,12 +79,10 @@ Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files) {
   auto text = files.read_file(kIdentityFile);
   if (!text && text.error().code == Errc::not_found) return std::optional<DriveIdentity>();
   if (!text) return fail(text.error());
-  try {
-    return std::optional(nlohmann::json::parse(*text).get<DriveIdentity>());
-  } catch (const nlohmann::json::exception& problem) {
-    return fail(Errc::corrupt, "{}/{} cannot be understood: {}", files.root(), kIdentityFile,
-                problem.what());
-  }
+  TRY(auto identity, parse_json<DriveIdentity>(
+                         *text, Errc::corrupt,
+                         fmt::format("{}/{} cannot be understood", files.root(), kIdentityFile)));
+  return std::optional(std::move(identity));
 }
 
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {

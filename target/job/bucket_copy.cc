@@ -15,6 +15,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/job/copy_named.h"
@@ -44,7 +45,7 @@ struct CopyOrder {
 };
 
 Result<CopyOrder> bucket_copy_parse_order(const std::string& body) {
-  try {
+  return read_json(Errc::invalid_argument, "copy", [&]() -> Result<CopyOrder> {
     const json in = json::parse(body);
     CopyOrder order;
     in.at("job").get_to(order.job);
@@ -54,9 +55,7 @@ Result<CopyOrder> bucket_copy_parse_order(const std::string& body) {
     in.at("what").get_to(order.what);
     in.at("again").get_to(order.again);
     return order;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "copy: {}", problem.what());
-  }
+  });
 }
 
 /// True if a copy that ended with such an error may do better when it is asked for again.

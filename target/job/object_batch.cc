@@ -14,6 +14,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/commit/incoming.h"
@@ -259,14 +260,10 @@ std::string BatchRun::line() const {
 }
 
 Result<api::ObjectBatch> object_batch_parse_order(const std::string& body) {
-  try {
-    auto batch = json::parse(body).get<api::ObjectBatch>();
-    if (batch.names.size() <= api::ObjectBatch::kNamesMax) return batch;
-    return fail(Errc::invalid_argument, "a batch of {} names: at most {}", batch.names.size(),
-                api::ObjectBatch::kNamesMax);
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of a batch: {}", problem.what());
-  }
+  TRY(auto batch, parse_json<api::ObjectBatch>(body, Errc::invalid_argument, "order of a batch"));
+  if (batch.names.size() <= api::ObjectBatch::kNamesMax) return batch;
+  return fail(Errc::invalid_argument, "a batch of {} names: at most {}", batch.names.size(),
+              api::ObjectBatch::kNamesMax);
 }
 
 }  // namespace

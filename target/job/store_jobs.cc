@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
+#include "common/base/read_json.h"
 #include "target/job/drive_job.h"
 
 namespace tarn::target {
@@ -20,15 +21,13 @@ struct Order {
 };
 
 Result<Order> store_jobs_parse_order(const std::string& body) {
-  try {
+  return read_json(Errc::invalid_argument, "order of a job", [&]() -> Result<Order> {
     const json in = json::parse(body);
     Order order{.job = in.at("job").get<std::string>(), .buckets = {}};
     for (const auto id : in.at("buckets").get<std::vector<std::uint64_t>>())
       order.buckets.insert(BucketId{id});
     return order;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
-  }
+  });
 }
 
 Error told_to_stop() { return {Errc::cancelled, "the job was told to stop"}; }

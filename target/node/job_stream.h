@@ -10,17 +10,15 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "target/node/node.h"
 
 namespace tarn::target {
 
 /// The id of a job in an order that has nothing else. invalid_argument for anything else.
 [[nodiscard]] inline Result<std::string> job_in(const std::string& body) {
-  try {
-    return nlohmann::json::parse(body).at("job").get<std::string>();
-  } catch (const nlohmann::json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
-  }
+  return read_json(Errc::invalid_argument, "order of a job",
+                   [&] { return nlohmann::json::parse(body).at("job").get<std::string>(); });
 }
 
 /// Progress of a job for the node that began it: a line four times a second, until it has ended.

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+
 namespace tarn::target {
 namespace {
 
@@ -145,7 +147,7 @@ std::string encode(const ScrubState& state) {
 }
 
 Result<ScrubState> scrub_state_from(std::string_view text) {
-  try {
+  return read_json(Errc::corrupt, "state of a scrub", [&]() -> Result<ScrubState> {
     const json in = json::from_msgpack(text.begin(), text.end());
     ScrubState out;
     in.at("job").get_to(out.job);
@@ -167,9 +169,7 @@ Result<ScrubState> scrub_state_from(std::string_view text) {
     in.at("bad_ever").get_to(out.bad_ever);
     for (const json& each : in.at("found")) out.found.push_back(finding_from(each));
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::corrupt, "state of a scrub: {}", problem.what());
-  }
+  });
 }
 
 std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period) {

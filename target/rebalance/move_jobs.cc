@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/node/job_stream.h"
 #include "target/rebalance/rebalance.h"
@@ -81,21 +82,16 @@ Task<Status> tell_rebalance(TargetNode& node, http::Request& request) {
 Task<Status> change_move_limits(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kMoveJobsOrderBytesMax));
   MoveLimits& limits = node.moves.limits;
-  const auto change = [&]() -> Status {
-    try {
-      const json in = json::parse(body);
-      const auto bandwidth = in.value("bandwidth", limits.rate.get());
-      const auto workers = in.value("workers", limits.workers.load());
-      if (workers > MoveLimits::kWorkersMax)
-        return fail(Errc::invalid_argument, "workers: at most {}", MoveLimits::kWorkersMax);
-      limits.rate.set(bandwidth);
-      limits.workers = workers;
-      return {};
-    } catch (const json::exception& problem) {
-      return fail(Errc::invalid_argument, "limits of rebalance: {}", problem.what());
-    }
-  };
-  CO_TRY_OK(change());
+  CO_TRY_OK(read_json(Errc::invalid_argument, "limits of rebalance", [&]() -> Status {
+    const json in = json::parse(body);
+    const auto bandwidth = in.value("bandwidth", limits.rate.get());
+    const auto workers = in.value("workers", limits.workers.load());
+    if (workers > MoveLimits::kWorkersMax)
+      return fail(Errc::invalid_argument, "workers: at most {}", MoveLimits::kWorkersMax);
+    limits.rate.set(bandwidth);
+    limits.workers = workers;
+    return {};
+  }));
   const json now{{"bandwidth", limits.rate.get()}, {"workers", limits.workers.load()}};
   co_return co_await request.exchange.respond(http::Response(200, http::kJson, now.dump()));
 }

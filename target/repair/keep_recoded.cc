@@ -10,6 +10,7 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/commit/recode.h"
 #include "target/node/job_stream.h"
@@ -234,14 +235,12 @@ Task<Status> start_recode(TargetNode& node, http::Request& request) {
   std::string id;
   BucketId bucket{};
   bool changed = false;
-  try {
+  CO_TRY_OK(read_json(Errc::invalid_argument, "order of a job", [&] {
     const json in = json::parse(body);
     in.at("job").get_to(id);
     bucket = BucketId{in.at("bucket").get<std::uint64_t>()};
     in.at("changed").get_to(changed);
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
-  }
+  }));
   RecodeJob job(node, bucket, changed, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, id, job);
 }

@@ -11,6 +11,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "target/node/node_call.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/fetch_to_owner.h"
@@ -29,7 +30,7 @@ constexpr auto kNewestRestMax = 2s;
 constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
 
 Result<ReplicaAnswer> read_answer(const std::string& id, const std::string& body) {
-  try {
+  return read_json(Errc::corrupt, fmt::format("target t[{}]", id), [&]() -> Result<ReplicaAnswer> {
     const json in = json::parse(body);
     ReplicaAnswer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
     const auto bytes = unhex(in.at("record").get<std::string>());
@@ -38,9 +39,7 @@ Result<ReplicaAnswer> read_answer(const std::string& id, const std::string& body
       TRY(out.record, io::decode_record(*bytes));
     }
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::corrupt, "target t[{}]: {}", id, problem.what());
-  }
+  });
 }
 
 void take_own(Newest& best) {

@@ -12,6 +12,7 @@
 #include "common/api/download_batch.h"
 #include "common/base/check.h"
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/node/job_stream.h"
 #include "target/node/node.h"
@@ -147,14 +148,11 @@ std::string DownloadRun::line() {
 }
 
 Result<api::DownloadBatch> parse_download_order(const std::string& body) {
-  try {
-    auto batch = json::parse(body).get<api::DownloadBatch>();
-    if (batch.items.size() <= api::DownloadBatch::kItemsMax) return batch;
-    return fail(Errc::invalid_argument, "a batch of {} objects: at most {}", batch.items.size(),
-                api::DownloadBatch::kItemsMax);
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of a download: {}", problem.what());
-  }
+  TRY(auto batch,
+      parse_json<api::DownloadBatch>(body, Errc::invalid_argument, "order of a download"));
+  if (batch.items.size() <= api::DownloadBatch::kItemsMax) return batch;
+  return fail(Errc::invalid_argument, "a batch of {} objects: at most {}", batch.items.size(),
+              api::DownloadBatch::kItemsMax);
 }
 
 Task<Status> take_downloads(TargetNode& node, Upstream& upstream, DownloadCounts& counts,
@@ -181,12 +179,9 @@ Status check_link_allowed(const Upstream& upstream, const std::string& text) {
 
 Task<Status> check_links(Upstream& upstream, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kDownloadCheckBytesMax));
-  std::vector<std::string> links;
-  try {
-    json::parse(body).at("links").get_to(links);
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::invalid_argument, "check of links: {}", problem.what());
-  }
+  CO_TRY(const auto links, read_json(Errc::invalid_argument, "check of links", [&] {
+           return json::parse(body).at("links").get<std::vector<std::string>>();
+         }));
   for (const std::string& link : links) CO_TRY_OK(check_link_allowed(upstream, link));
   http::Response done(200);
   co_return co_await request.exchange.respond(std::move(done));

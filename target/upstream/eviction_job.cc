@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
 #include "target/job/drive_job.h"
 #include "target/upstream/space.h"
 
@@ -18,16 +19,14 @@ struct JobOrder {
 };
 
 Result<JobOrder> eviction_order_in(const std::string& body) {
-  try {
+  return read_json(Errc::invalid_argument, "order of an eviction", [&]() -> Result<JobOrder> {
     const json in = json::parse(body);
     JobOrder out{in.at("job").get<std::string>(), {}};
     for (const auto id : in.at("buckets").get<std::vector<std::uint64_t>>())
       out.what.only.insert(BucketId{id});
     out.what.ignore_switch = in.value("force", false);
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of an eviction: {}", problem.what());
-  }
+  });
 }
 
 }  // namespace

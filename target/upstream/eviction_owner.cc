@@ -10,6 +10,7 @@
 
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
+#include "common/base/read_json.h"
 #include "target/coded/put_tombstone.h"
 #include "target/coded/slice_messages.h"
 #include "target/node/node_call.h"
@@ -132,12 +133,9 @@ Task<Result<Question>> read_question(TargetNode& node, http::Request& request) {
 
 Task<Status> answer_last_reads(TargetNode& node, http::Request& request) {
   CO_TRY(const Question asked, co_await read_question(node, request));
-  std::vector<std::string> names;
-  try {
-    names = asked.body.at("names").get<std::vector<std::string>>();
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::invalid_argument, "names of objects: {}", problem.what());
-  }
+  CO_TRY(const auto names, read_json(Errc::invalid_argument, "names of objects", [&] {
+           return asked.body.at("names").get<std::vector<std::string>>();
+         }));
   std::vector<std::uint32_t> last;
   last.reserve(names.size());
   for (const std::string& name : names)
@@ -146,7 +144,7 @@ Task<Status> answer_last_reads(TargetNode& node, http::Request& request) {
 }
 
 Result<Evictable> evictable_in(const Question& asked) {
-  try {
+  return read_json(Errc::invalid_argument, "a version to evict", [&]() -> Result<Evictable> {
     Evictable out;
     out.name = asked.body.at("name");
     out.last_read = asked.body.at("last_read");
@@ -155,9 +153,7 @@ Result<Evictable> evictable_in(const Question& asked) {
     else
       out.generation = generation_in(asked.body.at("generation"));
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "a version to evict: {}", problem.what());
-  }
+  });
 }
 
 Task<Status> answer_evict_version(TargetNode& node, http::Request& request) {
@@ -210,13 +206,12 @@ Task<Result<std::optional<Generation>>> evict_at_owner(TargetNode& node,
     question["generation"] = json_of(file.generation);
   CO_TRY(const json answer, co_await call_owner(node, owner, kEvictVersionPath, std::move(question),
                                                 kEvictVersionLimits));
-  try {
-    const json& tombstone = answer.at("tombstone");
-    if (tombstone.is_null()) co_return std::optional<Generation>();
-    co_return generation_in(tombstone);
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::disconnected, "target t[{}] answers: {}", owner, problem.what());
-  }
+  co_return read_json(Errc::disconnected, fmt::format("target t[{}] answers", owner),
+                      [&]() -> std::optional<Generation> {
+                        const json& tombstone = answer.at("tombstone");
+                        if (tombstone.is_null()) return std::nullopt;
+                        return generation_in(tombstone);
+                      });
 }
 
 std::vector<http::Route> eviction_owner_routes(TargetNode& node) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/node/in_time.h"
 #include "target/node/node_call.h"
@@ -69,7 +70,7 @@ std::string to_text(const UpstreamObject& object) {
 }
 
 Result<UpstreamObject> upstream_object_in(std::string_view text) {
-  try {
+  return read_json(Errc::corrupt, kFillObject, [&]() -> Result<UpstreamObject> {
     const json in = json::parse(text);
     UpstreamObject out;
     out.size = in.at("size").get<std::uint64_t>();
@@ -81,9 +82,7 @@ Result<UpstreamObject> upstream_object_in(std::string_view text) {
     for (const json& each : in.at("checksums"))
       out.checksums.push_back({each.at(0).get<std::string>(), each.at(1).get<std::string>()});
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::corrupt, "{}: {}", kFillObject, problem.what());
-  }
+  });
 }
 
 Task<std::optional<Upstream::Download>> fill_of_former_owner(TargetNode& node, ObjectName name,

@@ -13,6 +13,7 @@
 #include "common/api/list_page.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/commit/incoming.h"
 #include "target/drive/block_reader.h"
@@ -44,7 +45,7 @@ struct Order {
 };
 
 Result<Order> inventory_order_in(const std::string& body) {
-  try {
+  return read_json(Errc::invalid_argument, "order of an inventory", [&]() -> Result<Order> {
     const json in = json::parse(body);
     Order out;
     out.job = in.at("job");
@@ -53,9 +54,7 @@ Result<Order> inventory_order_in(const std::string& body) {
     out.info = in.at("info").get<api::InventoryInfo>();
     out.names_of_chunk = std::max(in.at("names_of_chunk").get<std::uint64_t>(), std::uint64_t{1});
     return out;
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of an inventory: {}", problem.what());
-  }
+  });
 }
 
 /// Makes one inventory. All of it runs on the loop of its request.
@@ -262,16 +261,13 @@ Task<Status> InventoryReader::read_index() {
   if (length > std::min<std::uint64_t>(size - kTrailerBytes, kIndexBytesMax))
     co_return fail(no_inventory(""));
   CO_TRY(const std::string index, co_await read(size - kTrailerBytes - length, length));
-  try {
+  co_return read_json(Errc::corrupt, "index of an inventory", [&] {
     const json in = json::from_msgpack(index);
     info_ = in.at("info").get<api::InventoryInfo>();
     for (const json& each : in.at("chunks"))
       chunks_.push_back({each.at(0).get<std::string>(), each.at(1).get<std::uint64_t>(),
                          each.at(2).get<std::uint64_t>()});
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::corrupt, "index of an inventory: {}", problem.what());
-  }
-  co_return Status();
+  });
 }
 
 Task<Result<api::PackedPage>> InventoryReader::list(std::string prefix, std::string after,

@@ -8,6 +8,7 @@
 #include "common/api/list_fields.h"
 #include "common/api/list_page.h"
 #include "common/base/encoding.h"
+#include "common/base/read_json.h"
 #include "target/node/node.h"
 
 namespace tarn::target {
@@ -24,12 +25,8 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
   const json asked = json::parse(body, nullptr, false);
   if (!asked.is_object() || !asked.contains("bucket") || !asked.contains("props"))
     co_return fail(Errc::invalid_argument, "upstream: bucket and props are required");
-  api::Bucket bucket;
-  try {
-    bucket = asked["bucket"].get<api::Bucket>();
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::invalid_argument, "upstream: {}", problem.what());
-  }
+  CO_TRY(const auto bucket, read_json(Errc::invalid_argument, "upstream",
+                                      [&] { return asked["bucket"].get<api::Bucket>(); }));
   CO_TRY(const auto props, api::with_changes(api::BucketProps(), asked["props"]));
   CO_TRY_OK(api::check_upstream(bucket, props));
   const api::UpstreamProps wanted = api::upstream_of(bucket, props);
