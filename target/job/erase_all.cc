@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/obs/log.h"
+#include "target/drive/record_pages.h"
 
 namespace tarn::target {
 namespace {
@@ -15,13 +16,10 @@ namespace {
 constexpr std::size_t kEraseAllPageNames = 1'000;
 
 Task<Result<std::vector<std::string>>> names_on(Drive& drive, BucketId bucket) {
-  std::vector<std::string> names;
-  const auto visit = [&names](std::string_view name, const io::ObjectRecord&) -> Index::Step {
-    names.emplace_back(name);
-    return {.stop = names.size() == kEraseAllPageNames, .skip_to = {}};
-  };
-  CO_TRY_OK(co_await drive.walk(bucket, "", "", visit));
-  co_return names;
+  RecordPages<std::string> pages(drive, bucket, [](std::string_view name, const io::ObjectRecord&) {
+    return std::string(name);
+  });
+  co_return co_await pages.next();
 }
 
 Task<Status> erase_name(TargetNode& node, ObjectName name) {

@@ -8,6 +8,7 @@
 #include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/drive/read_through.h"
+#include "target/drive/record_pages.h"
 #include "target/node/bad_slices.h"
 #include "target/node/move_pace.h"
 #include "target/repair/all_files.h"
@@ -246,18 +247,15 @@ Task<Status> DriveScrub::pass() {
 }
 
 Task<Status> DriveScrub::objects(const cluster::BucketRecord& bucket, std::string after) {
-  for (bool more = true; more;) {
-    std::vector<Entry> page;
-    more = false;
-    const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
-      more = page.size() == kDriveScrubPageEntries;
-      if (more) return {.stop = true, .skip_to = {}};
-      after = std::string(name);
-      if (record.kind == io::ObjectRecord::Kind::object)
-        page.push_back({{bucket.id, after, 0, 0}, false, std::move(record)});
-      return {};
-    };
-    CO_TRY_OK(co_await drive_->walk(bucket.id, "", after, visit));
+  const auto entry_of = [&](std::string_view name,
+                            io::ObjectRecord record) -> std::optional<Entry> {
+    if (record.kind != io::ObjectRecord::Kind::object) return std::nullopt;
+    return Entry{{bucket.id, std::string(name), 0, 0}, false, std::move(record)};
+  };
+  RecordPages<Entry> pages(*drive_, bucket.id, entry_of, {.items = kDriveScrubPageEntries},
+                           std::move(after));
+  while (pages.more()) {
+    CO_TRY(auto page, co_await pages.next());
     for (Entry& entry : page) CO_TRY_OK(co_await look_at(bucket, std::move(entry)));
   }
   co_return Status();

@@ -13,6 +13,7 @@
 #include "common/base/read_json.h"
 #include "common/obs/log.h"
 #include "target/commit/recode.h"
+#include "target/drive/record_pages.h"
 #include "target/node/job_stream.h"
 
 namespace tarn::target {
@@ -27,38 +28,10 @@ constexpr std::chrono::seconds kKeepRecodedAgainFirst{2};
 constexpr std::chrono::seconds kKeepRecodedAgainMost{60};
 constexpr std::size_t kKeepRecodedAtOnce = 4;
 /// Records that one visit to a drive's thread looks at, and names that it brings.
-constexpr std::size_t kKeepRecodedRecordsAtOnce = 50'000;
-constexpr std::size_t kKeepRecodedNamesAtOnce = 256;
+constexpr PageSize kKeepRecodedPage{.records = 50'000, .items = 256};
 constexpr std::size_t kKeepRecodedOrderBytesMax = 4096;
 
 spdlog::logger& recode_log() { return obs::log("recode"); }
-
-struct KeepRecodedPage {
-  std::vector<ObjectName> names;
-  std::string last;
-  bool more = false;
-};
-
-/// Names of ours whose objects are kept otherwise than the bucket wants.
-Task<Result<KeepRecodedPage>> keep_recoded_next_page(TargetNode& node, Drive& drive,
-                                                     const cluster::BucketRecord& bucket,
-                                                     std::string after) {
-  const auto map = node.view.state()->ownership->map;
-  KeepRecodedPage page;
-  std::size_t seen = 0;
-  const auto visit = [&](std::string_view object, const io::ObjectRecord& record) -> Index::Step {
-    page.last = std::string(object);
-    if (is_kept_otherwise(bucket.props, record)) {
-      ObjectName name = name_in(bucket, page.last);
-      if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
-        page.names.push_back(std::move(name));
-    }
-    page.more = ++seen == kKeepRecodedRecordsAtOnce || page.names.size() == kKeepRecodedNamesAtOnce;
-    return {.stop = page.more, .skip_to = {}};
-  };
-  CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
-  co_return page;
-}
 
 /// Map version and bucket properties by which a walk goes: when they change, it begins again.
 struct Basis {
@@ -96,20 +69,27 @@ Task<void> recode_or_leave(TargetNode& node, ObjectName name, Left& left) {
 Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket, const Basis& basis,
                                 std::stop_token stop, Left& left) {
   const std::size_t left_before = left.count;
-  std::string after;
-  for (bool more = true; more;) {
-    const auto state = node.view.state();
-    const auto* record = state->bmd.find(bucket);
-    if (record == nullptr) co_return true;
-    CO_TRY(KeepRecodedPage page, co_await keep_recoded_next_page(node, drive, *record, after));
-    more = page.more;
-    after = page.last;
-    for (std::size_t at = 0; at < page.names.size();) {
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(bucket);
+  if (record == nullptr) co_return true;
+  // Names that this target owns, of objects that are kept otherwise than the bucket wants.
+  const auto kept_otherwise = [&](std::string_view object,
+                                  const io::ObjectRecord& its) -> std::optional<ObjectName> {
+    if (!is_kept_otherwise(record->props, its)) return std::nullopt;
+    ObjectName name = name_in(*record, std::string(object));
+    const auto digest = cluster::placement_digest(name.uname);
+    if (cluster::writer_of(*state->ownership->map, digest) != node.id) return std::nullopt;
+    return name;
+  };
+  RecordPages<ObjectName> pages(drive, bucket, kept_otherwise, kKeepRecodedPage);
+  while (pages.more()) {
+    CO_TRY(auto names, co_await pages.next());
+    for (std::size_t at = 0; at < names.size();) {
       if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
       if (basis_of(node, bucket) != basis) co_return false;
       std::vector<Task<void>> some;
-      for (; at < page.names.size() && some.size() < kKeepRecodedAtOnce; ++at)
-        some.push_back(recode_or_leave(node, std::move(page.names[at]), left));
+      for (; at < names.size() && some.size() < kKeepRecodedAtOnce; ++at)
+        some.push_back(recode_or_leave(node, std::move(names[at]), left));
       co_await gather(std::move(some));
     }
   }

@@ -5,7 +5,7 @@
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/drive/next_names.h"
+#include "target/drive/record_pages.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -84,18 +84,19 @@ Status may_drop() {
 }
 
 Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
-  const auto each = [](std::string_view, const io::ObjectRecord&) { return true; };
-  std::string after;
-  while (true) {
-    auto page = co_await next_names(drive, bucket.id, after, each);
-    if (!page) co_return false;
-    for (std::string& name : page->names) {
-      const bool done = co_await drop_older(node, drive, name_in(bucket, std::move(name)));
+  RecordPages<ObjectName> pages(drive, bucket.id,
+                                [&](std::string_view name, const io::ObjectRecord&) {
+                                  return name_in(bucket, std::string(name));
+                                });
+  while (pages.more()) {
+    auto names = co_await pages.next();
+    if (!names) co_return false;
+    for (ObjectName& name : *names) {
+      const bool done = co_await drop_older(node, drive, std::move(name));
       if (!done) co_return false;
     }
-    if (!page->more) co_return true;
-    after = std::move(page->last);
   }
+  co_return true;
 }
 
 /// A new file where there is room now.

@@ -3,7 +3,7 @@
 #include "common/base/event.h"
 #include "common/base/pause.h"
 #include "common/obs/log.h"
-#include "target/drive/next_names.h"
+#include "target/drive/record_pages.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -17,20 +17,21 @@ constexpr auto kKeepCopiesTryAgainAfter = 2s;
 /// Resolves what is pending on one drive. False: something could not be.
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
                                 const cluster::BucketRecord& bucket) {
-  const auto is_pending = [](std::string_view, const io::ObjectRecord& record) {
-    return !pending_by(record).empty();
-  };
+  RecordPages<ObjectName> pages(
+      drive, bucket.id,
+      [&](std::string_view name, const io::ObjectRecord& record) -> std::optional<ObjectName> {
+        if (pending_by(record).empty()) return std::nullopt;
+        return name_in(bucket, std::string(name));
+      });
   bool all = true;
-  std::string after;
-  while (true) {
-    CO_TRY(NamePage page, co_await next_names(drive, bucket.id, after, is_pending));
-    for (std::string& name : page.names) {
-      const Status settled = co_await resolve_copies(node, name_in(bucket, std::move(name)));
+  while (pages.more()) {
+    CO_TRY(auto names, co_await pages.next());
+    for (ObjectName& name : names) {
+      const Status settled = co_await resolve_copies(node, std::move(name));
       all = all && settled;
     }
-    if (!page.more) co_return all;
-    after = std::move(page.last);
   }
+  co_return all;
 }
 
 /// Resolves what has been pending for a while: its writer no longer works on it, or has died.

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
-
+#include "common/base/pause.h"
 #include "common/cluster/place/hrw.h"
 #include "common/obs/log.h"
+#include "target/drive/record_pages.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -17,15 +17,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kTombstonesLookAtOnce = 1000;
+constexpr PageSize kTombstonesPage{.records = 1000, .items = 1000};
 constexpr int kRestFactor = 9;
 constexpr int kLooksWithinKeep = 8;
 constexpr std::chrono::milliseconds kLookEveryMin{200};
-
-Task<void> tombstones_rest(steady_clock::duration time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::use_awaitable);
-}
 
 /// One look through the index of one drive. For one loop.
 class Sweep {
@@ -39,18 +34,26 @@ class Sweep {
   Task<void> run() {
     const auto state = node_.view.state();
     for (const auto& [name, bucket] : state->bmd.buckets) {
-      Page page;
-      do {
+      RecordPages<Found> pages(
+          *drive_, bucket.id,
+          [this](std::string_view object, const io::ObjectRecord& record) -> std::optional<Found> {
+            if (record.kind != io::ObjectRecord::Kind::tombstone ||
+                record.modified_ns >= before_ns_)
+              return std::nullopt;
+            return Found{std::string(object), record.generation};
+          },
+          kTombstonesPage);
+      while (pages.more()) {
         const auto begun = steady_clock::now();
         if (!may_forget_any()) co_return;
-        const Status looked = co_await look(bucket, page);
-        if (!looked) co_return;  // a drive that fails is looked after by others
-        for (const Found& found : page.found) {
+        const auto page = co_await pages.next();
+        if (!page) co_return;  // a drive that fails is looked after by others
+        for (const Found& found : *page) {
           const Status done = co_await forget(name_in(bucket, found.name), found.generation);
           if (!done) co_return;
         }
-        co_await tombstones_rest(kRestFactor * (steady_clock::now() - begun));
-      } while (page.more);
+        co_await pause(kRestFactor * (steady_clock::now() - begun));
+      }
     }
   }
   [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
@@ -59,11 +62,6 @@ class Sweep {
   struct Found {
     std::string name;
     Generation generation;
-  };
-  struct Page {
-    std::vector<Found> found;
-    std::string last;  ///< name that was looked at
-    bool more = false;
   };
 
   [[nodiscard]] bool may_forget_any() const {
@@ -81,23 +79,6 @@ class Sweep {
     return may_forget_any() && cluster::may_drop_tombstone(*node_.owned.state()->map, node_.id,
                                                            cluster::placement_digest(name.uname),
                                                            count, others_confirmed);
-  }
-
-  /// The next page of names.
-  Task<Status> look(const cluster::BucketRecord& bucket, Page& page) {
-    page.found.clear();
-    page.more = false;
-    std::size_t looked = 0;
-    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-      page.more = looked == kTombstonesLookAtOnce;
-      if (page.more) return {.stop = true, .skip_to = {}};
-      ++looked;
-      page.last = name;
-      if (record.kind == io::ObjectRecord::Kind::tombstone && record.modified_ns < before_ns_)
-        page.found.push_back({std::string(name), record.generation});
-      return {};
-    };
-    co_return co_await drive_->walk(bucket.id, "", page.last, visit);
   }
 
   /// Of a name that has changed since it was looked at, nothing is forgotten.
@@ -124,7 +105,7 @@ class Sweep {
 
 Task<void> forget_tombstones(TargetNode& node, TombstoneRules rules) {
   while (true) {
-    co_await tombstones_rest(std::max(rules.keep / kLooksWithinKeep, kLookEveryMin));
+    co_await pause(std::max(rules.keep / kLooksWithinKeep, kLookEveryMin));
     const auto drives = node.store.drives();
     for (const auto& drive : drives) {
       Sweep sweep(node, rules, drive);

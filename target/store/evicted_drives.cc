@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/obs/log.h"
-#include "target/drive/next_names.h"
+#include "target/drive/record_pages.h"
 #include "target/store/object_store.h"
 
 namespace tarn::target {
@@ -61,15 +61,17 @@ Task<Status> ObjectStore::forget_stale(std::set<std::string> paths, cluster::Buc
     if (!drive->may_hold_misplaced()) continue;
     if (!drive->in_service())
       co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
-    const auto may_be_stale = [&](std::string_view name, const io::ObjectRecord& record) {
-      return record.kind == io::ObjectRecord::Kind::object &&
-             comes_first(bucket.placement_name(name), *drive);
+    const auto stale = [&](std::string_view object,
+                           const io::ObjectRecord& record) -> std::optional<ObjectName> {
+      if (record.kind != io::ObjectRecord::Kind::object) return std::nullopt;
+      ObjectName name{bucket.id, bucket.placement_name(object), std::string(object)};
+      if (!comes_first(name.uname, *drive)) return std::nullopt;
+      return name;
     };
-    NamePage page{.names = {}, .last = "", .more = true};
-    while (page.more) {
-      CO_TRY(page, co_await next_names(*drive, bucket.id, page.last, may_be_stale));
-      for (std::string& object : page.names) {
-        const ObjectName name{bucket.id, bucket.placement_name(object), std::move(object)};
+    RecordPages<ObjectName> pages(*drive, bucket.id, stale);
+    while (pages.more()) {
+      CO_TRY(const auto names, co_await pages.next());
+      for (const ObjectName& name : names) {
         const auto held = co_await locks_.acquire(name.key());
         CO_TRY(auto record, co_await drive->find(name.bucket, name.object));
         if (!record || record->kind != io::ObjectRecord::Kind::object) continue;
