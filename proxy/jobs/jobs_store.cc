@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/fail_point.h"
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 #include "proxy/jobs/jobs.h"
 
@@ -13,8 +14,6 @@ namespace {
 using cluster::Compare;
 using cluster::Revision;
 using cluster::Transaction;
-
-constexpr int kJobsStoreAttemptsMax = 50;
 
 }  // namespace
 
@@ -115,7 +114,7 @@ Task<Result<bool>> Jobs::write(Job next, Revision revision, std::string gone) {
 /// By compare-and-swap, until it is so. `edit` may be asked several times; when it says false
 /// nothing is written. Returns the job as it is then.
 Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
-  for (int attempt = 0; attempt < kJobsStoreAttemptsMax; ++attempt) {
+  for (cluster::Attempts attempts; co_await attempts.next();) {
     std::optional<Held> base;
     {
       const MutexLock lock(mutex_);

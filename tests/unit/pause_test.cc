@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/cluster/store/attempts.h"
 
 namespace pause_test {
 
@@ -42,6 +43,19 @@ TEST_CASE("pause: a cancelled coroutine does not wait to the end", "[base]") {
   context.restart();
   context.run();  // would last an hour
   CHECK(ended);
+}
+
+Task<int> count_attempts() {
+  int count = 0;
+  for (cluster::Attempts attempts; co_await attempts.next();) ++count;
+  co_return count;
+}
+
+TEST_CASE("attempts: as many as are allowed, with pauses between them", "[cluster]") {
+  test::TaskRunner run;
+  const auto begun = steady_clock::now();
+  CHECK(run(count_attempts()) == cluster::Attempts::kMost);
+  CHECK(steady_clock::now() - begun >= std::chrono::milliseconds(cluster::Attempts::kMost - 1));
 }
 
 }  // namespace pause_test

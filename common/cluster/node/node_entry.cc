@@ -6,17 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
-#include "common/base/pause.h"
 #include "common/cluster/node/membership.h"
 #include "common/cluster/place/hrw.h"
 #include "common/cluster/place/ownership.h"
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
 namespace {
-
-constexpr int kTransactionsMax = 50;
-constexpr std::chrono::milliseconds kPauseMost{20};
 
 Result<Smap> read_map(const KeyValue& item) {
   try {
@@ -156,7 +153,7 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
 Task<Status> NodeEntry::enter(std::function<LiveRecord()> status) {
   Held next;
   entering_ = 0;
-  for (int i = 0; i < kTransactionsMax; ++i) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(Attempt attempt, co_await prepare());
     if (next.lease == 0) {  // as late as can be: it runs from here on
       next.asked = clock_.boot_time();
@@ -187,10 +184,9 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> status) {
       said_ = record;
       co_return Status();
     }
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(Errc::unavailable, "the cluster map changed {} times while node {} joined",
-                 kTransactionsMax, self_.id);
+                 Attempts::kMost, self_.id);
 }
 
 LeaseId NodeEntry::let_go() {

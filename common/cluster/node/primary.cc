@@ -11,6 +11,7 @@
 
 #include "common/base/event.h"
 #include "common/base/resume.h"
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
 
@@ -85,8 +86,7 @@ bool is_put_aside(const ClusterState& state, const std::string& id) {
 }  // namespace
 
 Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
-  constexpr int kAttemptsMax = 20;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto state, co_await view.fresh());
     if (state->map.primary == id) co_return Status();
     if (is_put_aside(*state, id))

@@ -15,6 +15,7 @@
 #include "common/base/random.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/cluster/state/state_builder.h"
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
@@ -23,9 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr int kBucketChangesAttemptsMax = 50;
 constexpr std::size_t kUuidLength = 12;
-constexpr auto kPauseMost = 20ms;  // between attempts, drawn at random
 
 /// Value of a key bucket-name/...
 struct NameEntry {
@@ -140,8 +139,7 @@ std::optional<Error> trouble(const Result<TransactionResult>& done) {
 /// After so many attempts: `last` is the trouble of the last one.
 Error gave_up(const api::Bucket& name, std::string_view what, const std::optional<Error>& last) {
   const std::string why =
-      last ? last->message
-           : fmt::format("buckets changed {} times meanwhile", kBucketChangesAttemptsMax);
+      last ? last->message : fmt::format("buckets changed {} times meanwhile", Attempts::kMost);
   return {Errc::unavailable,
           fmt::format("bucket {} could not be {}: {}", name.display(), what, why)};
 }
@@ -215,7 +213,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
   const std::string made_by = random_id(16);
   const std::int64_t created_ns = clock.wall_time().count();
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto base, co_await read_base(store, name));
     BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns, {}, {}};
     if (base.entry) {
@@ -235,7 +233,6 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "created", last));
 }
@@ -256,7 +253,7 @@ struct Marked {
 Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name,
                                  Afterwards afterwards) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
@@ -278,7 +275,6 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "destroyed", last));
 }
@@ -286,7 +282,7 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
 /// The second one. Ok as well when others have done it: that name may be another bucket's by now.
 Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name, BucketId id) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry || base.entry->id != id) {
       co_await refresh(view);
@@ -312,7 +308,6 @@ Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "destroyed", last));
 }
@@ -345,7 +340,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
   CO_TRY_OK(api::check_bucket_name(to.name));
   const std::string made_by = random_id(16);
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto base, co_await read_base(store, from));
     CO_TRY(const auto goal, co_await read_key(store, keys::bucket_name(to)));
     if (goal) {
@@ -381,7 +376,6 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(from, "renamed", last));
 }
@@ -389,7 +383,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
@@ -424,7 +418,6 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
     }
     last = trouble(done);
     if (last && last->code != Errc::unavailable) co_return fail(*last);
-    co_await pause_up_to(kPauseMost);
   }
   co_return fail(gave_up(name, "changed", last));
 }
@@ -432,7 +425,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
 Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket, Clock& clock,
                                     std::string secret_check) {
   if (!default_bucket.empty()) CO_TRY_OK(api::check_bucket_name(default_bucket));
-  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto moved, co_await read_key(store, std::string(keys::kMovedTo)));
     if (moved)
       co_return fail(Errc::unsupported,
@@ -463,7 +456,6 @@ Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket
     // Lost, or its outcome unknown: the next look tells what cluster there is.
     const auto done = co_await store.commit(std::move(make));
     if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
-    if (!done || !done->succeeded) co_await pause_up_to(kPauseMost);
   }
   co_return fail(Errc::unavailable, "the meta store does not take a new cluster");
 }

@@ -6,12 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
 namespace {
-
-constexpr int kConfigChangeAttemptsMax = 50;
 
 Result<ClusterConfig> config_of(const RangeResult& found) {
   if (found.items.empty()) return ClusterConfig();
@@ -27,7 +26,7 @@ Result<ClusterConfig> config_of(const RangeResult& found) {
 /// An outcome that is not known needs no look: the same change again changes nothing.
 Task<Result<ClusterConfig>> change_config(MetaStore& store, ClusterView& view, ConfigEdit change,
                                           Clock& clock) {
-  for (int attempt = 0; attempt < kConfigChangeAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     RangeRequest key{std::string(keys::kConfig), "", 0};
     CO_TRY(const auto found, co_await store.range(std::move(key)));
     CO_TRY(ClusterConfig config, config_of(found));

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
@@ -16,7 +17,6 @@ namespace {
 using nlohmann::json;
 using Action = MemberChange::Action;
 
-constexpr int kMemberChangeAttemptsMax = 50;
 constexpr std::uint64_t kAside = kMaintenance | kDecommission;
 constexpr std::uint64_t kOrders = kStops | kErases | kGivenUp;
 
@@ -195,7 +195,7 @@ bool may_move_names(const Smap& map, const std::string& self, bool enabled) {
 std::string rebalance_id(std::uint64_t map_version) { return "g" + std::to_string(map_version); }
 
 Task<Result<Smap>> change_map(MetaStore& store, ClusterView& view, MapEdit edit) {
-  for (int attempt = 0; attempt < kMemberChangeAttemptsMax; ++attempt) {
+  for (Attempts attempts; co_await attempts.next();) {
     CO_TRY(const auto state, co_await view.fresh());
     RangeRequest key{std::string(keys::kMap), "", 0};
     CO_TRY(const auto found, co_await store.range(std::move(key)));
