@@ -66,7 +66,6 @@ class ShardCutter {
 
   [[nodiscard]] std::uint64_t samples() const { return samples_out_; }
   [[nodiscard]] std::uint64_t largest_sample() const { return largest_sample_; }
-  [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
 
  private:
   struct Sample {

@@ -25,9 +25,6 @@ struct Limits {
   std::size_t connections_max = 15'000;           ///< a process; further ones are answered 503
 };
 
-/// Counters of a server; one set for all loops of a listener.
-struct ServerCounters;
-
 /// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
 using Handler = std::function<Task<Status>(Exchange&)>;
 /// Tried before the Handler: answers a request for which nothing has to be waited for, by

@@ -385,12 +385,6 @@ Result<api::BucketProps> bucket_defaults(const ClusterConfig& config) {
   return api::with_changes({}, bucket_tree(config.values));
 }
 
-std::map<std::string, std::string> config_defaults() {
-  std::map<std::string, std::string> out;
-  for (const Row& row : kRows) out[std::string(row.name)] = row.initial;
-  return out;
-}
-
 std::string config_text(const std::string& value) {
   const json parsed = parse(value);
   return parsed.is_string() ? parsed.get<std::string>() : value;

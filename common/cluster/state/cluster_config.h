@@ -70,8 +70,6 @@ Status check_for_one_node(const ConfigValues& values);
 /// versions before have stored, become the present ones, and yield to these.
 [[nodiscard]] ConfigValues stored_values(const nlohmann::json& in);
 
-/// The names and defaults of the settings that nodes act upon, as text such as "75s".
-[[nodiscard]] std::map<std::string, std::string> config_defaults();
 /// A value as it is written after `KEY=`: "debug", "90".
 [[nodiscard]] std::string config_text(const std::string& value);
 
