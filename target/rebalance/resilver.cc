@@ -79,8 +79,8 @@ Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
   CO_TRY_OK(pace_.go_on());
   CO_TRY(auto found, co_await node_.store.find_all(entry.name));
   const Located* now = record_on(drive, found);
-  const bool changed = now != nullptr && (here == nullptr || now->record != here->record);
-  if (changed) co_return false;
+  if (now == nullptr) co_return true;  // it has gone, or the drive has
+  if (here == nullptr || now->record != here->record) co_return false;
   switch (step_of(node_.store, found, drive, *place)) {
     case ResilverStep::nothing: co_return true;
     case ResilverStep::erase:
