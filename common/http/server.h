@@ -22,7 +22,7 @@ struct Limits {
   std::chrono::milliseconds header_timeout{10'000};  ///< first byte to end of the header: 408
   std::uint64_t rate_min = 1024;  ///< bytes a second that a waiting peer must move ...
   std::chrono::milliseconds rate_window{30'000};  ///< ... over this long, both ways
-  std::size_t connections_max = 15'000;           ///< a process; further ones are answered 503
+  std::size_t connections_max = 15'000;           ///< of a listener; others get 503
 };
 
 /// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
