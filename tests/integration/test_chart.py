@@ -342,7 +342,7 @@ def test_operators_can_read_what_each_alert_means(helm, everything):
     rows = re.findall(r"^\| `(Tarn\w+)` \| (.*?) \| .+ \| .+ \|$", (REPOSITORY / "docs/operations.md").read_text(), re.MULTILINE)
     assert [rule["alert"] for rule in rules] == [alert for alert, _ in rows]
     for rule, (alert, when) in zip(rules, rows):
-        lasts = {"1m": "for a minute", "2m": "for 2 minutes", "15m": "for 15 minutes"}.get(rule.get("for"))
+        lasts = {"1m": "for a minute", "2m": "for 2 minutes", "15m": "for 15 minutes", "1h": "for an hour"}.get(rule.get("for"))
         assert when.endswith(lasts) if lasts else " for " not in when, alert
         named = re.findall(r"`(tarn_\w+)", when)
         assert set(named) <= set(re.findall(r"\btarn_\w+", rule["expr"])), alert
