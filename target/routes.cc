@@ -119,7 +119,7 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        "move objects to the drives where they belong; a line on progress",
        bind(node, start_resilver)},
       {"DELETE", "/v1/internal/resilver", "stop such a resilver", bind(node, stop_job)},
-      {"POST", "/v1/internal/clean-up", "remove files that are nobody's; a line on progress",
+      {"POST", "/v1/internal/clean-up", "remove files without a record; a line on progress",
        bind(node, start_clean_up)},
       {"DELETE", "/v1/internal/clean-up", "stop such a clean-up", bind(node, stop_job)},
       {"POST", "/v1/internal/load-index",

@@ -130,8 +130,8 @@ Task<Result<bool>> drive_wait_gone(Session& session, DriveWords words) {
     if (!words.force && !words.wait && waited > kEmptyWait) co_return true;
     if (words.force && waited > kCloseWait)
       co_return fail(Errc::timeout,
-                     "drive {} is detached, but somebody reads there still: do not unmount it "
-                     "before tarn drive ls shows it no more",
+                     "drive {} is detached, but requests still read there: do not unmount it "
+                     "while tarn drive ls shows it",
                      words.path);
     co_await pause(kDrivePollEvery);
   }

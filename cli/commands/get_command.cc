@@ -163,7 +163,7 @@ void add_get_commands(const CommandLine& line) {
   const auto arguments = std::make_shared<GetArguments>();
   get_command
       ->add_option("BUCKET/OBJECT... [FILE]", arguments->words,
-                   "objects; behind them a file or directory, or - for the standard output; else "
+                   "objects; after them a file or directory, or - for the standard output; else "
                    "their own names")
       ->required();
   get_command->add_option("--to", arguments->directory,

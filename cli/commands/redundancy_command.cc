@@ -200,7 +200,7 @@ void add_redundancy_command(const CommandLine& line) {
   auto* bucket = command->add_option("BUCKET", asked->bucket, "all buckets when absent");
   command
       ->add_option("--lost-after", asked->lost_after,
-                   "name the lost objects behind this one; an answer names 10,000 of a bucket, or "
+                   "name the lost objects after this one; an answer names 10,000 of a bucket, or "
                    "1,000 of each of all")
       ->needs(bucket);
   auto* list = command

@@ -221,7 +221,7 @@ Status check_none_behind(Session& session, const ShardNames& names, std::uint64_
   return fail(
       Errc::conflict,
       "all {} shards are stored, but {} is there, too, and is none of them: it is left from "
-      "another run; remove it and those behind it with tarn rm",
+      "another run; remove it and those after it with tarn rm",
       shards, next->display());
 }
 

@@ -235,7 +235,7 @@ Status TarReader::finish_member(const Block& block, std::uint64_t size, TarMembe
 Result<std::optional<TarMember>> TarReader::at_end(bool inside_member) const {
   if (at_ == 0) return fail(Errc::corrupt, "the tar stream is empty: did tar fail?");
   if (inside_member)
-    return fail(Errc::corrupt, "the tar stream is cut short at byte {}, behind an extended header",
+    return fail(Errc::corrupt, "the tar stream is cut short at byte {}, after an extended header",
                 at_);
   if (!ended_)
     return fail(Errc::corrupt,

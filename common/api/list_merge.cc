@@ -37,11 +37,11 @@ Status ListMerge::feed(std::size_t index, PackedPage page) {
   Source& source = sources_[index];
   TARN_CHECK(source.is_empty() && source.more);
   if (page.entries.empty() && page.more)
-    return fail(Errc::corrupt, "no entries behind '{}', yet more of them", source.after);
+    return fail(Errc::corrupt, "no entries after '{}', yet more of them", source.after);
   std::string_view last = source.after;
   for (const PackedEntry& entry : page.entries) {
     if (entry.name <= last)
-      return fail(Errc::corrupt, "'{}' does not come behind '{}'", entry.name, last);
+      return fail(Errc::corrupt, "'{}' does not come after '{}'", entry.name, last);
     last = entry.name;
   }
   source.after = std::string(last);

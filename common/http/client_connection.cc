@@ -300,7 +300,7 @@ Status ClientConnection::take_framing(const ClientResponse& head, bool to_head) 
     body_ = Body::until_close;  // an error text from something in between, no data
     keep_alive_ = false;
   } else {
-    return fail(Errc::io, "{}: an answer without length, whose end nobody could tell", authority_);
+    return fail(Errc::io, "{}: an answer without a length, whose end cannot be known", authority_);
   }
   answer_done_ = body_ == Body::none || (body_ == Body::counted && body_left_ == 0);
   return {};

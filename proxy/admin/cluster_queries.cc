@@ -141,7 +141,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
 }
 
-/// AIStore's word for a node that an operator put aside and that does not run; else nothing. Its
+/// AIStore's word for a node in maintenance that does not run; else nothing. Its
 /// clients show all nodes, and take an error of one for an error of all.
 std::string_view aside_and_down(const cluster::ClusterState& state, const cluster::Node& node) {
   if (state.live.contains(node.id)) return "";

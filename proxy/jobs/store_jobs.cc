@@ -26,8 +26,8 @@ std::string store_jobs_about(const std::string& kind, const std::vector<api::Buc
                        std::count_if(buckets.begin(), buckets.end(), api::has_upstream),
                        buckets.size());
   if (kind == kLoad) return fmt::format("records of {}", buckets.front().display());
-  return buckets.empty() ? "files that are nobody's"
-                         : fmt::format("files that are nobody's, of {} buckets", buckets.size());
+  return buckets.empty() ? "files without a record"
+                         : fmt::format("files without a record, of {} buckets", buckets.size());
 }
 
 /// The targets that do the work, when they are asked: `node` alone, or all that are up.

@@ -64,7 +64,7 @@ Result<std::uint64_t> number_of(const json& value, const char* key) {
 
 Status check_flags(std::uint64_t flags) {
   if (flags >= kFlagsEnd)
-    return fail(Errc::invalid_argument, "list: flags {} has bits that nobody knows", flags);
+    return fail(Errc::invalid_argument, "list: flags {} has unknown bits", flags);
   if ((flags & kCached) != 0 && (flags & kNotCached) != 0)
     return fail(Errc::invalid_argument,
                 "list: flags 1 (CACHED) and 512 (NOT_CACHED) exclude each other");

@@ -139,7 +139,7 @@ Task<Status> SliceDownload::read(std::span<std::byte> into) {
     const auto got = co_await stream_.read_some(into);
     if (!got || *got == 0)
       co_return fail(Errc::disconnected, "target t[{}] broke off: {}", holder_,
-                     got ? "it had no more" : got.error().message);
+                     got ? "the slice ended early" : got.error().message);
     into = into.subspan(*got);
   }
   co_return Status();

@@ -68,7 +68,8 @@ bool leaves(std::uint64_t flags) {
 /// So that all slices are away some time.
 Status check_stays(const TargetNode& node) {
   if (!leaves(own_flags(node))) return {};
-  return fail(Errc::unavailable, "this target is put aside or leaves: it takes no slices");
+  return fail(Errc::unavailable,
+              "this target is in maintenance or is being decommissioned: it takes no slices");
 }
 
 Task<Result<Drive::Sealed>> seal_written(TargetNode& node, WrittenSlice written,

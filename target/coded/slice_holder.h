@@ -14,7 +14,7 @@ namespace tarn::target {
 // of the object.
 
 /// A file for the slice. bucket_not_found when the bucket is not there (any more), unavailable when
-/// this target is put aside or leaves, else as SlicesHere::create().
+/// this target is in maintenance or leaves, else as SlicesHere::create().
 Task<Result<std::unique_ptr<NewSlice>>> begin_slice(TargetNode& node, const SliceWrite& write);
 /// All has been written: it waits to be sealed, for OpenSlices::kKept. conflict when the token has
 /// been used.
@@ -34,8 +34,8 @@ void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met);
 Task<void> tell_of_bad_slices(TargetNode& node);
 /// Returns for each slice if it is here, and not known to be bad, and on which drive.
 Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey> keys);
-/// True if this target, which is put aside or leaves, still has slices: it is needed until other
-/// targets have them. A leaver that has none will have none (begin_slice()).
+/// True if this target, which is in maintenance or leaves, still has slices: it is needed until
+/// other targets have them. A leaver that has none will have none (begin_slice()).
 Task<Result<bool>> is_needed_for_slices(TargetNode& node);
 
 /// Removes at once what drop_slice_later() was told, for room on a drive: a reader by an older

@@ -109,7 +109,7 @@ Result<Cleaned> Drive::clean_now(std::uint32_t directory, const KnownFiles& know
     cleaned.bytes += leftover->size;
     notes.erase_block_checksums(file);
     if (!leftover->name.empty()) notes.erase_replaced(leftover->bucket, leftover->name, file);
-    obs::log("drive").info("file of nobody removed drive={} file={} bytes={} object={}",
+    obs::log("drive").info("file without a record removed drive={} file={} bytes={} object={}",
                            options_.path, file.path(), leftover->size, leftover->name);
   }
   if (cleaned.files == 0) return cleaned;

@@ -235,8 +235,7 @@ Result<std::string> Drive::slice_label_now(const SliceKey& key) {
     return fail(Errc::corrupt, "file {} on drive {}: {}", record.file.path(), options_.path, why);
   };
   const std::uint64_t bytes = record.file_bytes() - slice->file_bytes();
-  if (bytes > ec::kLabelBytesMax)
-    return refuse(fmt::format("{} bytes are behind its blocks", bytes));
+  if (bytes > ec::kLabelBytesMax) return refuse(fmt::format("{} bytes follow its blocks", bytes));
   std::string text(bytes, '\0');
   TRY_OK(read_file(slice->fd(), record.file, std::as_writable_bytes(std::span(text)),
                    slice->file_bytes()));

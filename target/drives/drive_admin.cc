@@ -144,9 +144,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
     if (std::chrono::steady_clock::now() > deadline)
       co_return fail(
           Errc::conflict,
-          "mountpath {} was detached or failed, and somebody reads there still: wait for "
-          "that",
-          path);
+          "mountpath {} was detached or failed, and requests still read there; try again", path);
     co_await pause(kDriveAdminLook);
   }
   co_return Status();
@@ -287,8 +285,8 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   const auto drive = store_.drive_at(path);
   if (drive == nullptr && !store_.missing().contains(path)) co_return fail(no_such(path));
   if (drive == nullptr && !give_up)
-    co_return fail(Errc::conflict, "drive {} is away, and what lies on it would exist no more: {}",
-                   path, kSayItAgain);
+    co_return fail(Errc::conflict, "drive {} is away, and what lies on it would be lost: {}", path,
+                   kSayItAgain);
   if (!others_serve(path))
     co_return fail(Errc::conflict, "drive {} is the only one of this target in service", path);
   if (drive != nullptr && !give_up) {

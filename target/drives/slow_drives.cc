@@ -35,7 +35,7 @@ void SlowDrives::look(const std::vector<std::shared_ptr<Drive>>& drives) {
       obs::log("drive").warn("drive is slow drive={} ms={:.2f} usual={:.2f}", change.path,
                              change.ms, change.usual);
     else
-      obs::log("drive").info("drive is slow no more drive={} ms={:.2f} usual={:.2f}", change.path,
+      obs::log("drive").info("drive is no longer slow drive={} ms={:.2f} usual={:.2f}", change.path,
                              change.ms, change.usual);
   }
   for (const auto& drive : drives)

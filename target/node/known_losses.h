@@ -12,8 +12,8 @@ namespace tarn::target {
 /// Targets and drives that are counted on to keep slices, as the cluster knows them at one time:
 /// one that is no longer there is a loss. Pure.
 struct KnownLosses {
-  /// Targets between which slices are spread (standing_members()): those that are out, put aside,
-  /// or leave, are none.
+  /// Targets between which slices are spread (standing_members()): those that are out, in
+  /// maintenance, or leave, are none.
   std::set<std::string> standing;
   /// Of each live target TargetStatus::lost_drives; 0: it misses none.
   std::map<std::string, std::uint64_t> lost_drives;

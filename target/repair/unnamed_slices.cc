@@ -48,7 +48,7 @@ Task<void> ask_about(TargetNode& node, const cluster::BucketRecord& bucket,
       }
       if (verdicts[i].kind != SliceVerdict::Kind::drop) continue;
       ++counts.dropped;
-      obs::log("repair").debug("slice that nobody needs goes object={} slice={}",
+      obs::log("repair").debug("slice that no record needs dropped object={} slice={}",
                                of_owner[i].key.name, of_owner[i].key.index);
       drop_slice_later(node, {std::move(of_owner[i].key), verdicts[i].up_to});
     }

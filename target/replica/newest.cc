@@ -94,7 +94,7 @@ Task<Result<ReplicaAnswer>> ask_group(TargetNode& node,
                                       std::shared_ptr<const cluster::ClusterState> state,
                                       ObjectName name, cluster::ReadGroup group, Look look) {
   ReplicaAnswer newest;
-  Error last{Errc::unavailable, "nobody is left who may hold the newest version"};
+  Error last{Errc::unavailable, "no target is left that may hold the newest version"};
   for (const std::string& id : group.replicas) {
     auto answer = co_await ask_replica(node, state, name, id, look);
     if (answer && !group.all_needed) co_return answer;

@@ -87,7 +87,7 @@ Task<Status> admission_catch_up(TargetNode& node, ObjectRequest& out) {
 Status check_freshness(const TargetNode& node, const http::Request& request, ObjectRequest& out) {
   if (node.membership.lease().valid()) return {};
   if (http::asks_for_fresh(request.head()))
-    return fail(Errc::unavailable, "this target has no lease now and cannot vouch for freshness");
+    return fail(Errc::unavailable, "this target has no lease now: its data may be stale");
   out.stale_seconds = node.membership.lease().stale_seconds();
   return {};
 }

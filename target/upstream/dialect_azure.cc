@@ -162,7 +162,7 @@ Result<UpstreamPage> AzureDialect::page_in(const UpstreamServer& server,
       if (std::string_view(properties.child_value("ResourceType")) == "directory") continue;
       if (entry.name < order.after)
         return fail(Errc::unsupported,
-                    "{} lists '{}' behind '{}': names are not sorted by their bytes, as in an "
+                    "{} lists '{}' after '{}': names are not sorted by their bytes, as in an "
                     "account with a hierarchical namespace, or the service is too old for version "
                     "{} of its API; such a container can be read, and not be listed",
                     server.display(), printable(entry.name), printable(order.after),

@@ -65,7 +65,7 @@ def test_a_slow_drive_is_flagged_and_a_busy_one_is_not(make_stage, seed):
     finally:
         disk.daemon.clear()
         crowd.stop()
-    flagged, cleared = log.matching("drive is slow drive="), log.matching("drive is slow no more")
+    flagged, cleared = log.matching("drive is slow drive="), log.matching("drive is no longer slow")
     print(f"injected: {delayed} requests took {DELAY_MS} ms longer; detected after {found:.1f} s, well again after {healed:.1f} s")
     assert len(flagged) == len(cleared) == 1 and str(disk.mountpoint) in flagged[0], flagged + cleared
     with stage.client("judge", timeout=30) as judge:

@@ -390,6 +390,64 @@ std::string objection_to(const Sentence& sentence) {
   return "";
 }
 
+/// Texts of string literals with a space in them: messages, log lines, help. Literals that follow
+/// each other are one; raw ones are left out.
+std::vector<std::string> messages_in(std::string_view code) {
+  std::vector<std::string> out;
+  const auto skip_to = [&](std::size_t from, std::string_view what) {
+    const std::size_t at = code.find(what, from);
+    return at == std::string_view::npos ? code.size() : at + what.size();
+  };
+  for (std::size_t at = 0; at < code.size();) {
+    const std::string_view rest = code.substr(at);
+    if (rest.starts_with("//") || rest.starts_with("#include")) {
+      at = skip_to(at, "\n");
+    } else if (rest.starts_with("'\"'") || rest.starts_with("'\\\"'")) {
+      at = skip_to(at + 1, "\"'");
+    } else if (rest.starts_with("R\"")) {
+      const std::string_view mark = rest.substr(2, rest.find('(') - 2);
+      at = skip_to(at, ")" + std::string(mark) + "\"");
+    } else if (rest.front() != '"') {
+      ++at;
+    } else {
+      std::string text;
+      while (at < code.size() && code[at] == '"') {
+        for (++at; at < code.size() && code[at] != '"'; ++at) {
+          if (code[at] == '\\') ++at;
+          text += code[at];
+        }
+        const std::size_t next = code.find_first_not_of(" \n", at + 1);
+        at = next != std::string_view::npos && code[next] == '"' ? next : at + 1;
+      }
+      if (text.find(' ') != std::string::npos) out.push_back(std::move(text));
+    }
+  }
+  return out;
+}
+
+/// Returns the first word of a message that users of Tarn do not know, or that names no role.
+std::string unknown_word_in(const std::string& message) {
+  static const std::regex word(
+      "\\b(somebody|nobody|whoever|anybody|everybody|no more|put aside|in the place of|pieces?|"
+      "homes?|wish(es)?|vouch\\w*|bears|unsettled|outdated)\\b",
+      std::regex::icase);
+  std::smatch found;
+  return std::regex_search(message, found, word) ? found.str() : "";
+}
+
+TEST_CASE("house rules: messages use words that their readers know", "[house]") {
+  CHECK(messages_in("say(\"one \"\n    \"message\");  // \"not this\"\n") ==
+        std::vector<std::string>{"one message"});
+  CHECK(unknown_word_in("nobody takes piece {}") == "nobody");
+  CHECK(unknown_word_in("piece {} is not here") == "piece");
+  CHECK(unknown_word_in("slice {} is not here").empty());
+  for (const Source& source : sources())
+    for (const std::string& message : messages_in(source.text)) {
+      INFO(source.path << ": " << message);
+      CHECK(unknown_word_in(message).empty());
+    }
+}
+
 TEST_CASE("house rules: a comment is understood when it is read once", "[house]") {
   const auto wrong = [](const std::string& text) {
     std::size_t count = 0;

@@ -20,9 +20,9 @@ namespace tarn::cluster {
 
 /// Flags that keep a target from owning names. The first two are AIStore's; several may be set.
 /// Those from kStops on keep it from nothing: they record what an operator wants of a node that is
-/// put aside or leaves. So each later coordinator goes on with it.
+/// in maintenance or leaves. So each later coordinator goes on with it.
 enum : std::uint64_t {
-  kMaintenance = 4,      ///< put aside by an operator: alive, its names move away
+  kMaintenance = 4,      ///< in maintenance, by an operator: alive, its names move away
   kDecommission = 8,     ///< leaves for good: alive, its names move away
   kDown = 1U << 16U,     ///< its lease ended: others take its writes, nothing is moved for that
   kOut = 1U << 17U,      ///< down for `out_after`, or put out: what it held is made again elsewhere

@@ -15,7 +15,7 @@ namespace tarn::cluster {
 // Which target shall have which slice of an object (docs/decisions/019). Pure functions.
 
 /// The targets between which slices are spread: members that stay, those that are down included,
-/// since nothing is moved for that. Without targets that are out, put aside, or leave.
+/// since nothing is moved for that. Without targets that are out, in maintenance, or leave.
 [[nodiscard]] NodeSet standing_members(const Ownership& map);
 
 /// Where a slice belongs; `id` empty: nowhere, there are not enough drives that take it.

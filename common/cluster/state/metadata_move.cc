@@ -40,7 +40,7 @@ Task<Result<Revision>> must_commit(MetaStore& store, Transaction transaction,
 }
 
 constexpr std::string_view kInUse =
-    "the new meta store is being written to by somebody else: stop the proxies that use it, and "
+    "another process writes to the new meta store: stop the proxies that use it, and "
     "begin again";
 
 /// An empty place for the cluster `uuid`; what an earlier attempt has left is removed. Returns the
