@@ -36,6 +36,21 @@ def total(found, counter):
     return sum(int(snap["stats"][counter]) for snap in found.values())
 
 
+def finished(cluster, answer):
+    """(objects, bytes) of the job that an action began, when it has ended well."""
+    assert answer.status == 200, answer
+    end = ended(cluster, answer.text)
+    assert not end["err"], end["err"]
+    found = snaps(cluster, answer.text)
+    return total(found, "loc-objs"), total(found, "loc-bytes")
+
+
+def handled(cluster, answer):
+    """How many objects the job has handled that an action began, when all of its parts are idle."""
+    assert answer.status == 200, answer
+    return total(idle(cluster, answer.text), "loc-objs")
+
+
 def stop(cluster, **value):
     body = json.dumps({"action": "stop", "name": "", "value": value}).encode()
     return client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)

@@ -6,10 +6,11 @@ import json
 
 import pytest
 from aistore.sdk.provider import Provider
-from harness import client, jobs
+from harness import client
 from harness.azurite import ACCOUNT, KEY, AzureServer, account_sas
 from harness.cli import Cli
 from harness.coded import props, slices_of
+from harness.jobs import handled
 from harness.sdk import client_of
 from harness.upstreams import evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
@@ -35,11 +36,6 @@ def container(azure, request):
 
 def cluster_of(make_cluster, environment, targets=2, **options):
     return make_cluster(targets=targets, environment={f"t{i + 1}": environment for i in range(targets)}, **options)
-
-
-def finished(cluster, answer):
-    assert answer.status == 200, answer
-    return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
 def put(cluster, uri, name, body, headers=None, query=""):
@@ -86,7 +82,7 @@ def test_azure_is_read_through(make_cluster, azure, container, rng):
     assert beyond.status == 416, beyond
     assert not any(is_stored(cluster, uri, f"train/{i:03}.tar") for i in range(4, 9))
 
-    assert finished(cluster, cluster.bucket_action("POST", uri, "prefetch-listrange", {"template": "train/"})) == 11
+    assert handled(cluster, cluster.bucket_action("POST", uri, "prefetch-listrange", {"template": "train/"})) == 11
     evict(cluster, uri, "train/003.tar")
     azure.stop()
     try:
@@ -150,9 +146,9 @@ def test_azure_is_written_through(make_cluster, azure, container, rng, tmp_path)
     assert tarn.ok("ls", "-n", f"{uri}/cli/").split() == [b"cli/back.tar", b"cli/new.tar"]
     assert tarn.ok("bucket", "ls").split() == [b"data", uri.encode()]
     azure.put(container, "cold/1", b"1")
-    assert finished(cluster, cluster.bucket_action("POST", uri, "copy-bck", {"prefix": "cold/"}, query="&bck_to=ais/@%23/whole/")) == 1
+    assert handled(cluster, cluster.bucket_action("POST", uri, "copy-bck", {"prefix": "cold/"}, query="&bck_to=ais/@%23/whole/")) == 1
     assert cluster.get("whole", "cold/1").body == b"1"
-    assert finished(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": ""})) == 3
+    assert handled(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": ""})) == 3
     assert azure.names(container) == []
     azure.stop()
     try:

@@ -8,6 +8,7 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
 from harness.coded import props, slices_of
+from harness.jobs import handled
 from harness.sdk import client_of
 from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
@@ -20,11 +21,6 @@ def google(tmp_path_factory):
     """A server of S3 in the one region that Google has."""
     with S3Server(tmp_path_factory.mktemp("google"), region="auto") as server:
         yield server
-
-
-def finished(cluster, answer):
-    assert answer.status == 200, answer
-    return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
 def test_google_is_read_listed_and_changed(upstream_cluster, google, rng, tmp_path):
@@ -59,7 +55,7 @@ def test_google_is_read_listed_and_changed(upstream_cluster, google, rng, tmp_pa
     assert other.status == 200 and other.body == bodies["train/001.tar"], other
     assert suffix.status == 206 and suffix.body == bodies["train/002.tar"][-3:], suffix
 
-    assert finished(cluster, cluster.bucket_action("POST", uri, "prefetch-listrange", {"template": "train/"})) == 11
+    assert handled(cluster, cluster.bucket_action("POST", uri, "prefetch-listrange", {"template": "train/"})) == 11
     assert cluster.names(uri, flags="1") == sorted(bodies)
     evict(cluster, uri, "train/003.tar")
     assert not is_stored(cluster, uri, "train/003.tar") and cluster.get(uri, "train/003.tar").body == bodies["train/003.tar"]
@@ -82,7 +78,7 @@ def test_google_is_read_listed_and_changed(upstream_cluster, google, rng, tmp_pa
     assert google.client.get_object(Bucket="google", Key="cli/back.tar")["Body"].read() == bodies["train/004.tar"]
     tarn.ok("rm", f"{uri}/cli/new.tar")
     assert tarn.ok("ls", "-n", f"{uri}/cli/").split() == [b"cli/back.tar"]
-    assert finished(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "train/"})) == 12
+    assert handled(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "train/"})) == 12
     assert {each["Key"] for each in google.client.list_objects_v2(Bucket="google")["Contents"]} == {"cli/back.tar", "large.tar"}
     tarn.ok("bucket", "evict", uri)
     assert tarn.ok("bucket", "ls").split() == [b"data"]

@@ -9,8 +9,9 @@ import threading
 import pytest
 from aistore.sdk.provider import Provider
 from botocore.exceptions import ClientError
-from harness import client, jobs
+from harness import client
 from harness.cli import Cli
+from harness.jobs import handled
 from harness.sdk import client_of
 from harness.upstreams import WebServer, etag_of, evict, is_stored, make_bucket, stand_still, wait_stored
 from harness.waiting import wait_until
@@ -142,7 +143,7 @@ def test_the_aistore_package_and_the_command_line_write(new_bucket, s3, rng, tmp
     job = remote.objects(obj_template="sdk/{1..3}").delete()
     client_of(cluster.endpoint).job(job).wait_for_idle(timeout=60)
     assert [each["Key"] for each in s3.client.list_objects_v2(Bucket=name)["Contents"]] == ["sdk/4", "sdk/5", "sdk/cold"]
-    assert finished(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "sdk/"})) == 3
+    assert handled(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "sdk/"})) == 3
     assert "Contents" not in s3.client.list_objects_v2(Bucket=name)
 
     tarn = Cli(cluster.endpoint)
@@ -155,12 +156,6 @@ def test_the_aistore_package_and_the_command_line_write(new_bucket, s3, rng, tmp
     assert s3.client.get_object(Bucket=name, Key="cli/copy.tar")["Body"].read() == b"cold"
     tarn.ok("rm", f"{uri}/cli/x.tar")
     assert not exists_upstream(s3, name, "cli/x.tar")
-
-
-def finished(cluster, answer):
-    """How many objects a job has copied that an action began."""
-    assert answer.status == 200, answer
-    return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
 def test_copies_from_upstream_and_to_it(new_bucket, s3, rng):
@@ -183,22 +178,22 @@ def test_copies_from_upstream_and_to_it(new_bucket, s3, rng):
 
     # Whole buckets: all that upstream has, of which the cluster has little.
     whole = cluster.bucket_action("POST", uri, "copy-bck", {"prefix": "c/"}, query="&bck_to=ais/@%23/whole/")
-    assert finished(cluster, whole) == 12 and cluster.bodies("whole", bodies) == bodies
+    assert handled(cluster, whole) == 12 and cluster.bodies("whole", bodies) == bodies
     some = cluster.bucket_action("POST", uri, "copy-listrange", {"template": "c/{3..5}", "tobck": {"name": "some", "provider": "ais"}})
-    assert finished(cluster, some) == 3 and cluster.names("some") == ["c/3", "c/4", "c/5"]
+    assert handled(cluster, some) == 3 and cluster.names("some") == ["c/3", "c/4", "c/5"]
     up = cluster.bucket_action("POST", "whole", "copy-bck", {"prepend": "up/"}, query=f"&bck_to=aws/@%23/{name}/")
-    assert finished(cluster, up) == 12
+    assert handled(cluster, up) == 12
     for each, body in bodies.items():
         assert s3.client.get_object(Bucket=name, Key="up/" + each)["Body"].read() == body
     up = cluster.bucket_action("POST", "some", "copy-listrange", {"template": "", "prepend": "2/", "tobck": {"name": name, "provider": "aws"}})
-    assert finished(cluster, up) == 3 and s3.client.get_object(Bucket=name, Key="2/c/4")["Body"].read() == bodies["c/4"]
+    assert handled(cluster, up) == 3 and s3.client.get_object(Bucket=name, Key="2/c/4")["Body"].read() == bodies["c/4"]
     refused = cluster.bucket_action("POST", "some", "copy-bck", {}, query="&bck_to=ht/@%23/web/")
     assert refused.status == 501, refused
 
 
 def synchronize(cluster, source, goal, **value):
     copied = cluster.bucket_action("POST", source, "copy-bck", {"synchronize": True, **value}, query=f"&bck_to={goal}")
-    finished(cluster, copied)
+    handled(cluster, copied)
 
 
 def store(cluster, bucket, bodies):
@@ -228,7 +223,7 @@ def test_a_copy_follows_what_upstream_has(new_bucket, s3, rng):
     bodies |= {"c/01": rng.randbytes(5000), "c/more": rng.randbytes(100)}
     put_upstream("c/01", "c/more")
     dry = cluster.bucket_action("POST", uri, "copy-bck", {"synchronize": True, "dry_run": True}, query="&bck_to=ais/@%23/mirror/")
-    finished(cluster, dry)
+    handled(cluster, dry)
     assert set(gone) | {"c/x", "d"} <= set(cluster.names("mirror")), "a dry run deletes nothing"
     synchronize(cluster, uri, "ais/@%23/mirror/", prefix="c/")
     cluster.assert_bodies("mirror", bodies | {"d": outside["d"]})
@@ -247,7 +242,7 @@ def test_a_copy_of_named_objects_follows_what_upstream_has(new_bucket, s3):
 
     def copy(**value):
         order = {"tobck": {"name": "named", "provider": "ais"}, "synchronize": True, **value}
-        finished(cluster, cluster.bucket_action("POST", uri, "copy-listrange", order))
+        handled(cluster, cluster.bucket_action("POST", uri, "copy-listrange", order))
 
     copy(template="n-{1..3}")
     cluster.assert_bodies("named", {each: b"old" for each in ("n-1", "n-2", "n-3")})
