@@ -24,10 +24,6 @@ AWAY = dose(6, 600)  # seconds that all of etcd is away
 NAMES = [f"n-{i:04}" for i in range(40)]  # of a load
 
 
-def smap(cluster, proxy="p1"):
-    return http.request("GET", cluster.url_of(proxy) + "/v1/daemon?what=smap").json()
-
-
 def bucket_call(cluster, proxy, method, bucket, action=None):
     body = json.dumps({"action": action, "name": "", "value": None}).encode() if action else None
     headers = {"Content-Type": "application/json"} if action else None
@@ -302,7 +298,7 @@ def test_an_etcd_without_its_data_is_refused_and_made_anew_from_the_drives(make_
     assert bucket_call(cluster, "p2", "DELETE", "gone", "destroy-bck").status == 200
     for i in range(20):
         assert cluster.put("photos", f"n{i}", b"%d" % i).status == 200
-    before = smap(cluster)
+    before = cluster.smap()
     assert cluster.put("films", "last", b"before").status == 200
     old = max(generations(cluster))
     crowd = crowd_of(stage, seed)
@@ -324,10 +320,10 @@ def test_an_etcd_without_its_data_is_refused_and_made_anew_from_the_drives(make_
     cluster.start(away)
     wait_until(lambda: cluster.put("films", "last", b"after").status == 200, 20, "writes go on")
     # A proxy that has its lease again may redirect before it has seen the new map.
-    wait_until(lambda: int(smap(cluster)["version"]) > int(before["version"]), 10, "the proxy follows the new map")
-    assert sorted(smap(cluster)["tmap"]) == sorted(before["tmap"])
+    wait_until(lambda: int(cluster.smap()["version"]) > int(before["version"]), 10, "the proxy follows the new map")
+    assert sorted(cluster.smap()["tmap"]) == sorted(before["tmap"])
     for proxy in ("p1", "p2"):
-        wait_until(lambda: sorted(smap(cluster, proxy)["pmap"]) == sorted(before["pmap"]), 10, "proxies are in the map")
+        wait_until(lambda: sorted(cluster.smap(proxy)["pmap"]) == sorted(before["pmap"]), 10, "proxies are in the map")
         names = {bucket["name"] for bucket in http.request("GET", cluster.url_of(proxy) + "/v1/buckets").json()}
         assert names == {"data", "photos", "films"}
         for i in range(20):
@@ -357,7 +353,7 @@ def test_a_node_that_a_new_etcd_does_not_have_yet_is_told_at_once(make_stage, se
     shutil.rmtree(data)
     data.mkdir(mode=0o700)
     cluster.start("etcd1")
-    hung = next(id for id, node in smap(cluster)["tmap"].items() if node["public_net"]["direct_url"] == cluster.url_of("t2"))
+    hung = next(id for id, node in cluster.smap()["tmap"].items() if node["public_net"]["direct_url"] == cluster.url_of("t2"))
     cluster.stop("t2")  # hangs, so it cannot register
     try:
         seen = [str(drive) for target in ("t1", "t2") for drive in cluster.drives(target)]

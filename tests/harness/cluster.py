@@ -411,6 +411,25 @@ class Cluster:
         assert answer.status == 200, answer
         return bucket
 
+    def props(self, bucket):
+        """The properties of a bucket; None when there is no such bucket."""
+        provider, bucket = provider_of(bucket)
+        answer = client.request("HEAD", f"{self.endpoint}/v1/buckets/{bucket}?provider={provider}")
+        return json.loads(answer.headers["Ais-Bucket-Props"]) if answer.status == 200 else None
+
+    def redundancy(self, bucket, timeout=30):
+        """What the cluster says of the copies and slices that objects of a bucket have."""
+        provider, bucket = provider_of(bucket)
+        answer = client.request("GET", f"{self.endpoint}/v1/cluster?what=redundancy&provider={provider}&bucket={bucket}", expect=False,
+                                timeout=timeout)
+        assert answer.status == 200, answer
+        (found,) = answer.json()["buckets"]
+        return found
+
+    def smap(self, proxy="p1"):
+        """The map of the cluster as a proxy, or any other node, has it."""
+        return client.request("GET", self.url_of(proxy) + "/v1/daemon?what=smap").json()
+
     def destroy_bucket(self, bucket):
         return self.bucket_action("DELETE", bucket, "destroy-bck")
 

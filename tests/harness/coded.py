@@ -16,14 +16,10 @@ def props(layout, k=2, m=1, **others):
     return {"ec": {"enabled": True, "layout": layout, "data_slices": k, "parity_slices": m, "objsize_limit": LIMIT}} | others
 
 
-def targets(cluster):
-    return [name for name in cluster.nodes if name.startswith("t")]
-
-
 def slices_of(cluster, name):
     """{slice: [target]} of what lies anywhere of an object."""
     found = {}
-    for target in targets(cluster):
+    for target in cluster.targets():
         for _, said in attribute.slices(cluster.drives(target)):
             if said["name"] == name:
                 found.setdefault(said["slice"]["index"], []).append(target)
@@ -31,7 +27,7 @@ def slices_of(cluster, name):
 
 
 def records_of(cluster, name):
-    return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in targets(cluster)) if name in found]
+    return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in cluster.targets()) if name in found]
 
 
 def at_two_replicas(cluster, name):

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import http.server
-import json
 import os
 import shutil
 import socket
@@ -329,9 +328,9 @@ def wait_stored(cluster, bucket, *names):
         wait_until(lambda: is_stored(cluster, bucket, name), 20, f"{bucket}/{name} is stored")
 
 
-def counted(cluster, name):
-    """The counter tarn_upstream_NAME, of all targets together."""
-    return sum(cluster.metric(node, f"tarn_upstream_{name}") or 0 for node in cluster.targets())
+def counted(cluster, name, *nodes):
+    """The counter tarn_upstream_NAME, of these targets or else all of them together."""
+    return sum(cluster.metric(node, f"tarn_upstream_{name}") or 0 for node in nodes or cluster.targets())
 
 
 def evict(cluster, bucket, name):
@@ -357,8 +356,7 @@ def make_bucket(cluster, bucket, url, props=None, query="", **extra):
 
 def region_of(cluster, bucket):
     """The region that the cluster keeps with a bucket of S3, by its name alone."""
-    props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{bucket}?provider=aws").headers["Ais-Bucket-Props"]
-    return json.loads(props)["extra"]["aws"]["cloud_region"]
+    return cluster.props(f"aws://{bucket}")["extra"]["aws"]["cloud_region"]
 
 
 def ask_for_buckets(cluster, **query):

@@ -55,7 +55,7 @@ def test_a_copy_has_everything(cluster, bucket, goal):
     cluster.assert_bodies(goal, made)
     cluster.assert_bodies(bucket, made)
     assert cluster.head(goal, "large").headers["Ais-Custom-Md"] == "color=red"
-    props = json.loads(client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{goal}").headers["Ais-Bucket-Props"])
+    props = cluster.props(goal)
     assert props["versioning"]["enabled"] is False and props["extra"]["custom"] == "of us"
 
     found = snaps(cluster, job)

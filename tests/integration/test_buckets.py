@@ -82,28 +82,24 @@ def test_what_is_refused(cluster, method, path, body, status):
     assert "data" in [each["name"] for each in call(cluster, "GET", "").json()]
 
 
-def props_of(cluster, bucket):
-    return json.loads(call(cluster, "HEAD", f"/{bucket}").headers["Ais-Bucket-Props"])
-
-
 def test_properties_are_set_merged_and_reset(cluster, spare):
     value = {"versioning": {"enabled": False}, "durability": "nosync", "extra": {"custom": "owner:a"}, "unknown": 1}
     assert call(cluster, "POST", f"/{spare}", {"action": "create-bck", "value": value}).status == 200
-    made = props_of(cluster, spare)
+    made = cluster.props(spare)
     assert made["versioning"]["enabled"] is False and made["durability"] == "nosync" and made["extra"]["custom"] == "owner:a"
     changes = {"Versioning": {"Enabled": True}, "mirror": {"copies": 3}, "durability": None}
     assert call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": changes}).status == 200
-    changed = props_of(cluster, spare)
+    changed = cluster.props(spare)
     assert changed == made | {"versioning": made["versioning"] | {"enabled": True}, "mirror": made["mirror"] | {"copies": 3}}
     wrong = {"versioning": {"enabled": False}, "mirror": {"copies": 99}}
     answer = call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": wrong})
     assert answer.status == 400 and "mirror.copies" in answer.json()["message"] and "2 to 32" in answer.json()["message"]
-    assert props_of(cluster, spare) == changed, "all of a change or nothing"
+    assert cluster.props(spare) == changed, "all of a change or nothing"
     bmd = json.loads(client.request("GET", f"{cluster.endpoint}/v1/daemon?what=bmd").body)
     assert bmd["providers"]["ais"]["@#"][spare] == changed and bmd["uuid"]
     assert call(cluster, "PATCH", f"/{spare}", {"action": "reset-bprops"}).status == 200
-    default = props_of(cluster, "data")
-    assert props_of(cluster, spare) == default | {"bid": made["bid"], "created": made["created"]}
+    default = cluster.props("data")
+    assert cluster.props(spare) == default | {"bid": made["bid"], "created": made["created"]}
 
 
 def test_a_change_of_properties_is_in_force_on_every_target(cluster, bucket):
@@ -139,7 +135,7 @@ def test_changes_at_the_same_time_are_all_kept(cluster, spare):
         answers = list(pool.map(lambda leaf: call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": leaf}).status,
                                 leaves))
     assert set(answers) == {200}
-    props = props_of(cluster, spare)
+    props = cluster.props(spare)
     assert (props["mirror"]["copies"], props["ec"]["data_slices"], props["lru"]["batch_size"], props["durability"],
             props["extra"]["custom"], props["rate_limit"]["frontend"]["burst_size"], props["versioning"]["enabled"]) == (
         5, 7, 2000, "nosync", "x", 9, False)
@@ -149,11 +145,11 @@ def test_properties_survive_a_restart(make_cluster):
     cluster = make_cluster(targets=1, drives=1)
     value = {"durability": "nosync", "lru": {"dont_evict_time": "5h"}}
     assert call(cluster, "PATCH", "/data", {"action": "set-bprops", "value": value}).status == 200
-    before = props_of(cluster, "data")
+    before = cluster.props("data")
     assert before["durability"] == "nosync" and before["lru"]["dont_evict_time"] == "5h"
     cluster.down()
     cluster.up()
-    assert props_of(cluster, "data") == before
+    assert cluster.props("data") == before
 
 
 def test_keys_of_an_action_may_be_in_any_case(cluster, spare):

@@ -7,7 +7,7 @@ import threading
 import pytest
 from aistore.sdk import Client
 from harness import attribute, client
-from harness.coded import FULL_COPY, KIB, LIMIT, get, props, record_of, records_of, slices_of, targets
+from harness.coded import FULL_COPY, KIB, LIMIT, get, props, record_of, records_of, slices_of
 from harness.jobs import ended, snaps, start, total
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
@@ -62,7 +62,7 @@ def wait_kept(cluster, bodies, k, m, layout):
 
 
 def files(cluster):
-    return sum(len(attribute.data_files(cluster.drives(target))) for target in targets(cluster))
+    return sum(len(attribute.data_files(cluster.drives(target))) for target in cluster.targets())
 
 
 @pytest.mark.deep("minutes: former slices stay for half a minute")
@@ -137,12 +137,6 @@ def test_slices_for_what_is_there_and_whole_objects_again(four, first):
         assert get(four, name).body == body, name
 
 
-def counted(cluster):
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=cut")
-    (bucket,) = answer.json()["buckets"]
-    return bucket
-
-
 @pytest.mark.deep("half a minute")
 def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
     """Switched off, the coding is still that of objects that nobody can read: they are short of slices, not full."""
@@ -152,16 +146,16 @@ def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
     for name, body in bodies.items():
         assert four.put("cut", name, body).status == 200
     gone = 0
-    for target in targets(four):
+    for target in four.targets():
         for path, said in attribute.slices(four.drives(target)):
             if said["name"] == "n-1" and said["slice"]["index"] in (0, 2):
                 os.remove(path)
                 gone += 1
     assert gone == 2
-    wait_until(lambda: counted(four)["lost"] == 1, 20, "one is lost")
+    wait_until(lambda: four.redundancy("cut")["lost"] == 1, 20, "one is lost")
     assert four.bucket_action("PATCH", "cut", "set-bprops", {"ec": {"enabled": False}}).status == 200
     wait_until(lambda: all(not slices_of(four, name) for name in ("n-0", "n-2")), 60, "the others are whole objects", every=0.2)
-    now = wait_until(lambda: (said := counted(four))["full"] == 2 and said, 30, "these are full")
+    now = wait_until(lambda: (said := four.redundancy("cut"))["full"] == 2 and said, 30, "these are full")
     assert (now["lost"], now["lost_names"], now["lost_bytes"]) == (1, ["n-1"], len(bodies["n-1"])), now
     assert now["full_bytes"] == len(bodies["n-0"]) + len(bodies["n-2"]) and now["coded"] == 1, now
     assert (now["survives_drives"], now["survives_nodes"]) == (0, 0), now
@@ -175,7 +169,7 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
     cluster.create_bucket("cut", props("striped", 2, 1))
     for i in range(3):
         assert cluster.put("cut", f"n-{i}", os.urandom(70 * KIB + i)).status == 200
-    gone = [path for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))
+    gone = [path for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))
             if said["name"] == "n-1" and said["slice"]["index"] in (0, 2)]
     for path in gone:
         os.remove(path)

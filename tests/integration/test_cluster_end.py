@@ -39,12 +39,8 @@ def flags_of(cluster, node):
     return next(each["flags"] for each in stored_map(cluster)["nodes"] if each["id"] == node)
 
 
-def smap_of(cluster):
-    return client.request("GET", cluster.endpoint + "/v1/daemon?what=smap").json()
-
-
 def uuid_of(cluster):
-    return smap_of(cluster)["uuid"]
+    return cluster.smap()["uuid"]
 
 
 def fill(cluster, count=30):
@@ -109,7 +105,7 @@ def test_a_node_that_is_down_stands_against_it_and_is_left_out_by_force(make_clu
     etcd, away = cluster.url_of("etcd1", "client"), cluster.nodes["t3"]["id"]
     cluster.kill("t3")
     wait_until(lambda: flags_of(cluster, away) & DOWN, 15, "t3's lease has ended")
-    wait_until(lambda: int(smap_of(cluster)["version"]) >= stored_map(cluster)["version"], 10, "p1 knows that others have its names")
+    wait_until(lambda: int(cluster.smap()["version"]) >= stored_map(cluster)["version"], 10, "p1 knows that others have its names")
     refused = end(cluster, "p2", rm_user_data=True)
     assert refused.status == 409 and f"node {away} is down" in refused.json()["message"], refused
     name = cluster.names_owned_by("t1", "data", 1)[0]

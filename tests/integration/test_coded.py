@@ -10,7 +10,7 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
-from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_replicas, flip, get, props, put_aside, record_of, records_of, slices_of, targets
+from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_replicas, flip, get, props, put_aside, record_of, records_of, slices_of
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
@@ -42,7 +42,7 @@ def test_an_object_lies_in_slices_and_is_read_as_it_was(four):
         assert record["size"] == size and record["coding"]["k"] == 2 and record["coding"]["m"] == 1
         lies = slices_of(four, name)
         assert sorted(lies) == [0, 1, 2] and len({holders[0] for holders in lies.values()}) == 3
-        ids = {four.nodes[target]["id"]: target for target in targets(four)}
+        ids = {four.nodes[target]["id"]: target for target in four.targets()}
         assert [ids[holder] for holder in record["coding"]["holders"]] == [lies[i][0] for i in range(3)]
     assert sorted(four.names("cut")) == sorted(BODIES)
 
@@ -93,7 +93,7 @@ def test_an_overwrite_and_a_delete_take_the_slices_away(four):
     new = record_of(four, "a")[0]["coding"]["set"]
 
     def sets():
-        return {said["slice"]["set"] for target in targets(four) for _, said in attribute.slices(four.drives(target))}
+        return {said["slice"]["set"] for target in four.targets() for _, said in attribute.slices(four.drives(target))}
 
     # Who reads by the record of before may go on for half a minute.
     wait_until(lambda: sets() == {new}, 60, "the slices of before are gone")
@@ -114,7 +114,7 @@ def test_it_is_read_without_any_one_target(four):
         except OSError:  # sent to the one that was killed just now
             return None
 
-    for target in targets(four):
+    for target in four.targets():
         four.kill(target)
         begun = time.monotonic()
         for name, body in bodies.items():
@@ -151,12 +151,12 @@ def test_too_few_slices_are_said_and_read_again_when_holders_are_back(four):
 def test_an_object_without_slices_is_lost_and_not_gone(four):
     body = os.urandom(300 * KIB)
     assert four.put("cut", "a", body).status == 200
-    four.kill(*targets(four))
-    for target in targets(four):
+    four.kill(*four.targets())
+    for target in four.targets():
         for path, said in attribute.slices(four.drives(target)):
             if said["name"] == "a":
                 os.unlink(path)
-    four.start(*targets(four))
+    four.start(*four.targets())
     wait_until_in_place(four)
     four.expect_errors("object lost|slices are left")
     got = wait_until(lambda: (answer := get(four, "a")).status != 503 and answer, 20, "it is judged")
@@ -207,7 +207,7 @@ def test_a_version_that_was_overtaken_goes_from_who_is_no_replica_any_more(four)
     (name,) = four.names_owned_by("t1", "cut", 1)
     assert four.put("cut", name, b"first").status == 200
     wait_until(lambda: at_two_replicas(four, name), 5, "there are two copies")
-    (other,) = [target for target in targets(four) if target != "t1" and name in attribute.objects(four.drives(target), "cut")]
+    (other,) = [target for target in four.targets() if target != "t1" and name in attribute.objects(four.drives(target), "cut")]
     four.kill("t1")
     four.start("t1", fail_points="copies.before_own=kill")
     wait_until_in_place(four)
@@ -237,7 +237,7 @@ def test_a_changed_byte_is_never_served(four):
     body = os.urandom(5 * STRIPE)
     assert four.put("cut", "a", body).status == 200
     four.expect_errors("slice is not what was stored")
-    for target in targets(four):
+    for target in four.targets():
         for path, said in attribute.slices(four.drives(target)):
             if said["slice"]["index"] != 0:
                 continue
@@ -258,7 +258,7 @@ def test_slices_that_changed_places_are_never_decoded(make_cluster):
     body = os.urandom(5 * STRIPE)
     assert cluster.put("cut", "a", body).status == 200
     lies = {said["slice"]["index"]: (target, path, said["slice"]["file_bytes"])
-            for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))}
+            for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))}
     (first, one, bytes_of_one), (second, other, bytes_of_other) = lies[0], lies[1]
     assert bytes_of_one == bytes_of_other
     cluster.expect_errors("slice is not what was stored")
@@ -354,7 +354,7 @@ def test_export_makes_objects_of_their_slices(four, tmp_path):
         record_of(four, name)
     assert four.delete("cut", "gone").status == 200
     del bodies["gone"]
-    drives = {target: four.drives(target) for target in targets(four)}
+    drives = {target: four.drives(target) for target in four.targets()}
     four.down()
     for drive in itertools.chain(*drives.values()):
         shutil.rmtree(drive / ".tarn" / "index")  # the files say all that it knew
@@ -378,7 +378,7 @@ def test_export_tells_of_slices_without_a_record(four, tmp_path):
     body = os.urandom(2 * STRIPE)
     assert four.put("cut", "a", body).status == 200
     record_of(four, "a")
-    drives = [drive for target in targets(four) for drive in four.drives(target)]
+    drives = [drive for target in four.targets() for drive in four.drives(target)]
     four.down()
     for path, raw in attribute.data_files(drives).items():
         if "coding" in attribute.decode(raw):
@@ -397,7 +397,7 @@ def test_a_lost_index_is_made_anew_from_slices(four):
         record_of(four, name)
     lies = {name: slices_of(four, name) for name in bodies}
     four.kill("t1", "t2", "t3", "t4")
-    for target in targets(four):
+    for target in four.targets():
         for drive in four.drives(target):
             shutil.rmtree(drive / ".tarn" / "index")
     four.start("t1", "t2", "t3", "t4")
@@ -426,16 +426,16 @@ def test_a_cluster_with_coded_buckets_is_recovered_from_its_drives(make_cluster,
         for size in (LIMIT, 3 * STRIPE + 5):
             bodies[bucket, f"o-{size}"] = os.urandom(size)
             assert cluster.put(bucket, f"o-{size}", bodies[bucket, f"o-{size}"]).status == 200
-    was = {bucket: cluster.bucket_action("HEAD", bucket, "").headers["Ais-Bucket-Props"] for bucket in buckets}
-    assert json.loads(was["few"])["ec"]["parity_slices"] == 3
+    was = {bucket: cluster.props(bucket) for bucket in buckets}
+    assert was["few"]["ec"]["parity_slices"] == 3
     cluster.down()
     proxy = cluster.directory / "p1"
     (proxy / "meta").rename(tmp_path / "lost")
-    drives = [drive for target in targets(cluster) for drive in cluster.drives(target)]
+    drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
     Cli("http://127.0.0.1:9").ok("cluster", "recover", "--to", proxy, "--secret-file", proxy / "cluster.secret", *drives)
     cluster.up()
     wait_until_in_place(cluster)
-    assert {bucket: cluster.bucket_action("HEAD", bucket, "").headers["Ais-Bucket-Props"] for bucket in buckets} == was
+    assert {bucket: cluster.props(bucket) for bucket in buckets} == was
     for (bucket, name), body in bodies.items():
         assert cluster.get(bucket, name).body == body
         assert cluster.put(bucket, f"new-{name}", body).status == 200
@@ -470,10 +470,10 @@ def test_what_cannot_be_is_refused(four):
         answer = four.bucket_action("POST", "no", "create-bck", props)
         assert answer.status == status and words in answer.json()["message"], answer
         assert four.bucket_action("HEAD", "no", "").status == 404, "nothing was made"
-        was = four.bucket_action("HEAD", "cut", "").headers["Ais-Bucket-Props"]
+        was = four.props("cut")
         changed = four.bucket_action("PATCH", "cut", "set-bprops", props)
         assert changed.status == status, changed
-        assert four.bucket_action("HEAD", "cut", "").headers["Ais-Bucket-Props"] == was, "nothing was changed"
+        assert four.props("cut") == was, "nothing was changed"
 
 
 def test_a_new_bucket_says_what_it_survives(four):

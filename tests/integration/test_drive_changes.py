@@ -257,9 +257,7 @@ def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(
         check()
     assert change(one, back, gone).status == 200
     check()
-    counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
-    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
-               "every object has two copies again, and no more")
+    wait_until(lambda: one.redundancy("twice")["by_copies"] == {"2": len(names)}, 30, "every object has two copies again, and no more")
     there = {*names, "new"} - {deleted}
     wait_until(lambda: {len(copies_of(one, name)) for name in there} == {2}, 30, "none is on its way to another drive")
     one.kill("t1")
@@ -573,6 +571,4 @@ def test_copies_are_made_elsewhere_when_their_drive_leaves(one):
     wait_until(lambda: paths(one) == {"available": [str(second), str(third)], "waiting_dd": [], "disabled": []}, 30, "it is gone")
     for name in names:
         assert one.get("twice", name).body == name.encode()
-    counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
-    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
-               "every object has two copies again")
+    wait_until(lambda: one.redundancy("twice")["by_copies"] == {"2": len(names)}, 30, "every object has two copies again")

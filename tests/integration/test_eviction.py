@@ -78,8 +78,8 @@ def test_an_order_evicts_what_can_be_fetched_again_and_nothing_else(upstream, se
 
 def test_buckets_with_an_upstream_are_evicted_from_unless_it_is_said(upstream, server):
     cluster = upstream({"s3://data": {}})
-    props = json.loads(cluster.bucket_action("HEAD", "s3://data", "").headers["Ais-Bucket-Props"])
-    assert props["lru"] == {"enabled": True, "dont_evict_time": "2h0m", "capacity_upd_time": "10m", "batch_size": 32768}
+    assert cluster.props("s3://data")["lru"] == {"enabled": True, "dont_evict_time": "2h0m", "capacity_upd_time": "10m",
+                                                 "batch_size": 32768}
     tarn = Cli(cluster.endpoint)
     tarn.ok("bucket", "set", "s3://data", "lru.enabled=false", "lru.dont_evict_time=0s")
     fetch_all(cluster, server)

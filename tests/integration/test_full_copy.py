@@ -5,7 +5,7 @@ import os
 import pytest
 from harness import attribute, client
 from harness.admin import does
-from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, props, put_aside, record_of, slices_of, targets
+from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, props, put_aside, record_of, slices_of
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
@@ -22,14 +22,14 @@ def four(make_cluster):
 
 def restart_with(cluster, *points):
     """All targets, with these fail points, and as eager to drop what nobody needs as full drives make them."""
-    cluster.kill(*targets(cluster))
-    cluster.start(*targets(cluster), fail_points=";".join(("safety.drop_later=off", *points)))
+    cluster.kill(*cluster.targets())
+    cluster.start(*cluster.targets(), fail_points=";".join(("safety.drop_later=off", *points)))
     wait_until_in_place(cluster)
 
 
 def files_of(cluster, name, index):
     """[(target, path)] of what lies anywhere of a slice."""
-    return [(target, path) for target in targets(cluster) for path, said in attribute.slices(cluster.drives(target))
+    return [(target, path) for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))
             if said["name"] == name and said["slice"]["index"] == index]
 
 
@@ -159,7 +159,7 @@ def test_slices_are_cut_from_the_full_copy_when_too_few_are_left(four):
     body = os.urandom(3 * MIB)
     assert four.put("cut", "a", body).status == 200
     holder = in_full(four, "a")
-    others = [target for target in targets(four) if target != holder]
+    others = [target for target in four.targets() if target != holder]
     four.kill(*others)
     lost = [path for target, path in files_of(four, "a", 0) + files_of(four, "a", 1)]
     for path in lost:
@@ -197,7 +197,7 @@ def test_a_reader_of_everything_leaves_a_full_copy(four):
     body = os.urandom(2 * MIB)
     assert four.put("cut", "a", body).status == 200
     holder = in_full(four, "a")
-    others = [target for target in targets(four) if target != holder]
+    others = [target for target in four.targets() if target != holder]
     four.kill(*others)
     four.start(*others, fail_points="full_copy.make=error")
     wait_until_in_place(four)
@@ -225,7 +225,7 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     assert answer.status == 200, answer
     assert sorted(slices_of(four, "a")) == [FULL_COPY]
     # Before there are slices: from every replica of its record, and by who copies it.
-    for target in targets(four):
+    for target in four.targets():
         if "a" in attribute.objects(four.drives(target), "soon"):
             answer = client.request("GET", f"{four.url_of(target)}/v1/objects/soon/a?provider=ais", expect=False)
             assert answer.status == 200 and answer.body == body, (target, answer)

@@ -39,17 +39,13 @@ def configure(cluster, **settings):
     assert answer.status == 200, answer
 
 
-def smap(cluster, proxy="p1"):
-    return client.request("GET", cluster.url_of(proxy) + "/v1/daemon?what=smap").json()
-
-
 def flags(cluster, node):
-    found = smap(cluster)
+    found = cluster.smap()
     return (found["tmap"] | found["pmap"])[cluster.nodes[node]["id"]]["flags"]
 
 
 def is_gone(cluster, node, proxy="p1"):
-    found = smap(cluster, proxy)
+    found = cluster.smap(proxy)
     return cluster.nodes[node]["id"] not in found["tmap"] | found["pmap"]
 
 
@@ -100,7 +96,7 @@ def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
     bodies = fill(cluster, 60, 4000)
     drives = cluster.drives("t1")
     ids = {cluster.nodes[proxy]["id"]: proxy for proxy in cluster.proxies}
-    asked = ids[smap(cluster)["proxy_si"]["daemon_id"]]  # it leads, too
+    asked = ids[cluster.smap()["proxy_si"]["daemon_id"]]  # it leads, too
     does(cluster, "decommission-node", "t1", proxy=asked)
     wait_until(lambda: told_by(cluster, "t1")["walk"]["objects"] > 0, 10, "t1 gives objects away")
     cluster.kill(asked)
@@ -152,7 +148,7 @@ def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluste
 def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_cluster):
     cluster = make_cluster(meta="etcd", proxies=2, targets=4, drives=1)
     bodies = fill(cluster, 80)
-    primary = smap(cluster)["proxy_si"]["daemon_id"]
+    primary = cluster.smap()["proxy_si"]["daemon_id"]
     stays = next(proxy for proxy in cluster.proxies if cluster.nodes[proxy]["id"] == primary)
     (goes,) = {"p1", "p2"} - {stays}
     cluster.endpoint = cluster.url_of(stays)
@@ -170,7 +166,7 @@ def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_clust
                    "was taken out of the cluster" in ready.text, 10, f"{node} knows that it was taken out")
         assert process_is_alive(cluster.pid(node))
     # None of them comes back by itself, whatever happens to its lease.
-    version = int(smap(cluster, stays)["version"])
+    version = int(cluster.smap(stays)["version"])
 
     def join(node, kind="internal"):
         body = json.dumps({"intra_control_net": {"direct_url": cluster.url_of(node, kind)}, "daemon_type": ""}).encode()
@@ -178,7 +174,7 @@ def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_clust
 
     wrong = join("t1", "public")
     assert wrong.status == 400 and "is not the internal address" in wrong.json()["message"], wrong
-    assert int(smap(cluster, stays)["version"]) == version
+    assert int(cluster.smap(stays)["version"]) == version
     joined = join("t1")
     assert joined.status == 200 and joined.json()["daemon_id"] == cluster.nodes["t1"]["id"], joined
     assert joined.json()["rebalance_id"].startswith("g")
@@ -377,10 +373,10 @@ def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     ("stop-maintenance", "", {"sids": None}, 400, '"value" must be')])
 def test_what_cannot_be_done_to_a_node_is_refused(cluster, action, node, value, status, says):
     wait_until_in_place(cluster)  # a new cluster publishes maps for a moment
-    before = smap(cluster)["version"]
+    before = cluster.smap()["version"]
     answer = act(cluster, action, node, **value)
     assert answer.status == status and says in answer.json()["message"], answer
-    assert smap(cluster)["version"] == before
+    assert cluster.smap()["version"] == before
 
 
 @pytest.mark.parametrize("body, says", [(b"", "names no node"), (b"{}", "names no node"),

@@ -35,13 +35,6 @@ def copies(cluster, bucket, name):
     return len(paths)
 
 
-def redundancy(cluster, bucket):
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket={bucket}")
-    assert answer.status == 200, answer
-    (found,) = answer.json()["buckets"]
-    return found
-
-
 def listed(cluster, bucket):
     return {entry["name"]: int(entry.get("copies", 0)) for entry in cluster.list(bucket, props="name,size,copies")}
 
@@ -72,7 +65,7 @@ def test_every_way_to_write_keeps_both_copies_in_step(cluster, mirrored, rng):
     assert cluster.get(mirrored, "b").status == 404
     assert cluster.get(mirrored, "c").body == body and copies(cluster, mirrored, "c") == 2
     assert listed(cluster, mirrored) == {"a": 2, "c": 2}
-    found = redundancy(cluster, mirrored)
+    found = cluster.redundancy(mirrored)
     assert (found["copies"], found["full"], found["reduced"], found["lost"]) == (2, 2, 0, 0)
     assert cluster.delete(mirrored, "a").status == 200
     assert cluster.get(mirrored, "a").status == 404 and listed(cluster, mirrored) == {"c": 2}
@@ -86,10 +79,10 @@ def test_the_number_of_copies_changes_under_what_is_there(cluster, bucket, rng):
     # The pass that each target begins by itself may be faster than the job with some of them.
     assert change(cluster, "PATCH", bucket, "set-bprops", {"mirror": {"enabled": True}}) <= len(bodies)
     assert listed(cluster, bucket) == dict.fromkeys(bodies, 2)
-    assert redundancy(cluster, bucket)["full"] == len(bodies)
+    assert cluster.redundancy(bucket)["full"] == len(bodies)
     change(cluster, "POST", bucket, "make-n-copies", 1)
     assert listed(cluster, bucket) == dict.fromkeys(bodies, 1)
-    assert redundancy(cluster, bucket)["by_copies"] == {"1": len(bodies)}
+    assert cluster.redundancy(bucket)["by_copies"] == {"1": len(bodies)}
     change(cluster, "POST", bucket, "make-n-copies", 2)
     assert listed(cluster, bucket) == dict.fromkeys(bodies, 2)
     for name, body in bodies.items():

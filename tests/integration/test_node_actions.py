@@ -13,10 +13,6 @@ def put(cluster, proxy, path, body=None, headers=None):
     return client.request("PUT", cluster.url_of(proxy) + path, data, headers, expect=False)
 
 
-def smap(cluster, proxy):
-    return client.request("GET", cluster.url_of(proxy) + "/v1/daemon?what=smap").json()
-
-
 def id_of(cluster, name):
     return cluster.nodes[name]["id"]
 
@@ -28,19 +24,19 @@ def stop_message(*ids):
 def test_the_primary_passes_to_the_proxy_that_is_named(make_cluster):
     cluster = make_cluster(meta="etcd", proxies=3, targets=1, drives=1)
     ids = {name: id_of(cluster, name) for name in ("p1", "p2", "p3")}
-    first = smap(cluster, "p1")
+    first = cluster.smap("p1")
     for asked, wanted in (("p1", "p2"), ("p1", "p3"), ("p2", "p3"), ("p3", "p1")):
         answer = put(cluster, asked, f"/v1/cluster/proxy/{ids[wanted]}")
         assert answer.status == 200 and not answer.body, answer
         for proxy in ids:
-            wait_until(lambda: smap(cluster, proxy)["proxy_si"]["daemon_id"] == ids[wanted], 5, f"{proxy} sees {wanted}")
-    assert int(smap(cluster, "p1")["version"]) > int(first["version"])
+            wait_until(lambda: cluster.smap(proxy)["proxy_si"]["daemon_id"] == ids[wanted], 5, f"{proxy} sees {wanted}")
+    assert int(cluster.smap("p1")["version"]) > int(first["version"])
     Cli(cluster.url_of("p3")).ok("cluster", "set-primary", ids["p2"])
-    assert smap(cluster, "p3")["proxy_si"]["daemon_id"] == ids["p2"]
+    assert cluster.smap("p3")["proxy_si"]["daemon_id"] == ids["p2"]
     # The lease has passed, too: when that proxy ends another one follows.
     cluster.kill("p2")
-    wait_until(lambda: smap(cluster, "p1")["proxy_si"]["daemon_id"] in (ids["p1"], ids["p3"]), 15, "another primary")
-    primary = smap(cluster, "p1")["proxy_si"]["daemon_id"]
+    wait_until(lambda: cluster.smap("p1")["proxy_si"]["daemon_id"] in (ids["p1"], ids["p3"]), 15, "another primary")
+    primary = cluster.smap("p1")["proxy_si"]["daemon_id"]
     answer = put(cluster, "p1", f"/v1/cluster/proxy/{ids['p2']}")
     assert answer.status == 503 and f"proxy {ids['p2']} is not up" in answer.json()["message"], answer
     for node, status, says in ((id_of(cluster, "t1"), 400, "only a proxy can be the primary"),
@@ -49,7 +45,7 @@ def test_the_primary_passes_to_the_proxy_that_is_named(make_cluster):
                                (f"{ids['p1']}?frc=perhaps", 400, "frc=perhaps")):
         answer = put(cluster, "p1", f"/v1/cluster/proxy/{node}")
         assert answer.status == status and says in answer.json()["message"], answer
-    wait_until(lambda: smap(cluster, "p3")["proxy_si"]["daemon_id"] == primary, 10, "p3 sees it, too")
+    wait_until(lambda: cluster.smap("p3")["proxy_si"]["daemon_id"] == primary, 10, "p3 sees it, too")
 
     # A proxy that is not the primary, asked itself, and the primary, which refuses.
     other = "p1" if primary == ids["p3"] else "p3"

@@ -222,9 +222,8 @@ def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
 
 
 def redundancy(cluster):
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two")
-    assert answer.status == 200, answer
-    return {key: answer.json()["buckets"][0][key] for key in ("full", "reduced", "at_risk", "lost", "copies")}
+    its = cluster.redundancy("two")
+    return {key: its[key] for key in ("full", "reduced", "at_risk", "lost", "copies")}
 
 
 def test_copies_are_counted_wherever_they_lie(three):

@@ -30,7 +30,7 @@ def wait_known(cluster):
     newest = stored_map(cluster)["version"]
 
     def knows(node):
-        return int(client.request("GET", cluster.url_of(node) + "/v1/daemon?what=smap").json()["version"]) >= newest
+        return int(cluster.smap(node)["version"]) >= newest
 
     nodes = [name for name in (*cluster.proxies, *cluster.targets()) if name in cluster.running]
     wait_until(lambda: all(knows(node) for node in nodes), 10, f"all know map {newest}")

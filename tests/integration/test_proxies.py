@@ -39,10 +39,6 @@ def bucket_action(cluster, proxy, method, bucket, action, value=None):
     return call(cluster, proxy, method, f"/v1/buckets/{bucket}?provider=ais", {"action": action, "value": value})
 
 
-def smap(cluster, proxy):
-    return call(cluster, proxy, "GET", "/v1/daemon?what=smap").json()
-
-
 def test_what_one_proxy_stored_the_other_serves(pair):
     assert client.request("PUT", pair.url("data", "a", pair.url_of("p1")), b"one").status == 200
     assert client.request("GET", pair.url("data", "a", pair.url_of("p2"))).body == b"one"
@@ -103,8 +99,8 @@ def test_jobs_can_be_asked_for_at_any_proxy(pair):
 def test_both_name_one_primary(pair):
     ids = {node["id"] for name, node in pair.nodes.items() if name.startswith("p")}
     for proxy in ("p1", "p2"):  # each hears by itself of the one that joined last
-        wait_until(lambda: set(smap(pair, proxy)["pmap"]) == ids, 10, f"{proxy} knows both")
-    maps = [smap(pair, proxy) for proxy in ("p1", "p2")]
+        wait_until(lambda: set(pair.smap(proxy)["pmap"]) == ids, 10, f"{proxy} knows both")
+    maps = [pair.smap(proxy) for proxy in ("p1", "p2")]
     assert {each["proxy_si"]["daemon_id"] for each in maps} < ids and len({m["proxy_si"]["daemon_id"] for m in maps}) == 1
     assert set(maps[0]["pmap"]) == ids
 
@@ -114,16 +110,16 @@ def test_another_proxy_becomes_primary_when_it_is_killed(make_cluster):
     names = {node["id"]: name for name, node in cluster.nodes.items()}
 
     def primary(proxy):
-        return names[smap(cluster, proxy)["proxy_si"]["daemon_id"]]
+        return names[cluster.smap(proxy)["proxy_si"]["daemon_id"]]
 
     for _ in range(2):
         old = primary("p1")
         other = "p2" if old == "p1" else "p1"
-        version = int(smap(cluster, other)["version"])
+        version = int(cluster.smap(other)["version"])
         cluster.kill(old)
         # The lease of 4 s ends up to 4.4 s after its last renewal, then a look every 0.2 s.
         wait_until(lambda: primary(other) == other, 8, f"{other} is primary")
-        assert int(smap(cluster, other)["version"]) > version
+        assert int(cluster.smap(other)["version"]) > version
         cluster.start(old)
         wait_until(lambda: primary(old) == other, 5, "the old primary does not take it back")
     # A graceful end hands it over at once.
@@ -141,7 +137,7 @@ def test_a_proxy_that_stays_away_is_taken_out_and_joins_again(make_cluster):
     away = cluster.nodes["p2"]["id"]
 
     def is_member():
-        return away in smap(cluster, "p1")["pmap"]
+        return away in cluster.smap("p1")["pmap"]
 
     for leave, come in ((cluster.kill, cluster.start), (cluster.stop, cluster.cont)):
         leave("p2")
@@ -150,7 +146,7 @@ def test_a_proxy_that_stays_away_is_taken_out_and_joins_again(make_cluster):
         come("p2")
         wait_until(is_member, 60, "it is a member again")
         wait_until(lambda: client.request("GET", cluster.url("data", "a", cluster.url_of("p2")), expect=False).status == 200, 60, "it serves")
-        wait_until(lambda: away in smap(cluster, "p2")["pmap"], 60, "it knows it itself")
+        wait_until(lambda: away in cluster.smap("p2")["pmap"], 60, "it knows it itself")
 
 
 def test_a_proxy_can_be_added(make_cluster):

@@ -7,7 +7,7 @@ from harness import client
 from harness.cli import Cli, Liar, answer
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
-from test_mirror import mirrored, redundancy  # noqa: F401
+from test_mirror import mirrored  # noqa: F401
 
 STATES = ("full", "reduced", "at_risk", "lost")
 
@@ -60,7 +60,7 @@ def test_what_a_target_that_is_away_takes_with_it_is_named(make_cluster, props):
     cluster.kill("t3")
 
     def counted():
-        told = redundancy(cluster, "short")
+        told = cluster.redundancy("short")
         return told["targets_away"] and told["reduced"] > 0 and told["full"] + told["reduced"] == len(wanted) and told
 
     def counted_and_listed():

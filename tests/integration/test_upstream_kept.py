@@ -77,9 +77,7 @@ def test_what_was_found_unchanged_is_not_asked_about_for_an_interval(upstream_cl
         assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": changes}).status == 200
 
     set_freshness(validate_warm_get=True, validate_interval="1h")
-    head = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/often?provider=ht")
-    props = json.loads(head.headers["Ais-Bucket-Props"])
-    assert props["versioning"]["validate_interval"] == "1h", props
+    assert cluster.props(bucket)["versioning"]["validate_interval"] == "1h"
     before = counted(cluster, "fills_total")
     assert cluster.get(bucket, "x.tar").body == bodies[0]
     wait_until(lambda: counted(cluster, "fills_total") == before + 1, 20, "the fill is counted")
@@ -131,18 +129,13 @@ def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_clus
     for name, body in bodies.items():
         web.write(f"kept/{name}", body)
     assert make_bucket(cluster, bucket, f"{web.url}/kept", {"lru": {"dont_evict_time": "7m"}}).status == 200
-
-    def props():
-        head = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/kept?provider=ht")
-        return json.loads(head.headers["Ais-Bucket-Props"]) if head.status == 200 else None
-
     assert cluster.bodies(bucket, bodies) == bodies
     wait_stored(cluster, bucket, *bodies)
-    before = props()
+    before = cluster.props(bucket)
     evicted = cluster.bucket_action("DELETE", bucket, "evict-remote-bck", query="&keep_bck_md=true")
     assert evicted.status == 200, evicted
     assert cluster.names(bucket, flags="1") == []
-    assert props() | {"bid": ""} == before | {"bid": ""}
+    assert cluster.props(bucket) | {"bid": ""} == before | {"bid": ""}
     assert cluster.bodies(bucket, bodies) == bodies  # fetched again
     wait_stored(cluster, bucket, *bodies)
     wrong = cluster.bucket_action("DELETE", bucket, "evict-remote-bck", query="&keep_bck_md=perhaps")
@@ -150,9 +143,9 @@ def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_clus
     assert cluster.names(bucket, flags="1") == sorted(bodies)
     tarn = Cli(cluster.endpoint)
     tarn.ok("bucket", "evict", bucket, "--keep-md")
-    assert cluster.names(bucket, flags="1") == [] and props() | {"bid": ""} == before | {"bid": ""}
+    assert cluster.names(bucket, flags="1") == [] and cluster.props(bucket) | {"bid": ""} == before | {"bid": ""}
     tarn.ok("bucket", "evict", bucket)
-    assert props() is None
+    assert cluster.props(bucket) is None
 
 
 def test_who_wants_the_newest_does_not_join_a_fetch_of_an_older_version(upstream_cluster, flawed, rng):

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import itertools
-import json
 import shutil
 import threading
 import time
@@ -29,14 +28,6 @@ def part_of(cluster, bucket, name, offset, length):
     return answer.body
 
 
-def props_of(cluster, bucket):
-    return json.loads(client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{bucket}?provider=ht").headers["Ais-Bucket-Props"])
-
-
-def fills_running(cluster):
-    return sum(cluster.metric(node, "tarn_upstream_fills_running") for node in cluster.targets())
-
-
 def test_parts_of_a_huge_object_fetch_no_more_than_they_are(upstream_cluster, slow_web):
     """A few bytes here and there of an object of a GiB, such as those of an index, are worth no fetch of the whole."""
     for name in ("huge.tar", "read.tar"):
@@ -47,11 +38,11 @@ def test_parts_of_a_huge_object_fetch_no_more_than_they_are(upstream_cluster, sl
     make_bucket(cluster, "ht://web", slow_web.url)
     for i in range(4):
         assert part_of(cluster, "ht://web", "huge.tar", i * 100 * MIB, 1000) == bytes(1000)
-    assert fills_running(cluster) == 0 and counted(cluster, "bytes_total") == 4000
+    assert counted(cluster, "fills_running") == 0 and counted(cluster, "bytes_total") == 4000
     # A reader of the whole, in parts.
     part_of(cluster, "ht://web", "read.tar", 0, 1000)
     part_of(cluster, "ht://web", "read.tar", 1000, 1000)
-    assert fills_running(cluster) == 1
+    assert counted(cluster, "fills_running") == 1
 
     # Rules of a bucket.
     make_bucket(cluster, "ht://passing", slow_web.url, {"cold_range": "pass"})
@@ -59,11 +50,12 @@ def test_parts_of_a_huge_object_fetch_no_more_than_they_are(upstream_cluster, sl
     before = counted(cluster, "fills_total")
     for i in range(4):
         part_of(cluster, "ht://passing", "small.tar", i * 1000, 1000)
-    assert fills_running(cluster) == 1 and counted(cluster, "fills_total") == before and not is_stored(cluster, "ht://passing", "small.tar")
+    assert counted(cluster, "fills_running") == 1 and counted(cluster, "fills_total") == before
+    assert not is_stored(cluster, "ht://passing", "small.tar")
     make_bucket(cluster, "ht://filling", slow_web.url, {"cold_range": "fill"})
     for i in range(2):
         part_of(cluster, "ht://filling", "huge.tar", i * 100 * MIB, 1000)
-    assert fills_running(cluster) == 2
+    assert counted(cluster, "fills_running") == 2
 
 
 def test_a_rule_that_cannot_be_says_what_can(upstream_cluster, web):
@@ -74,7 +66,7 @@ def test_a_rule_that_cannot_be_says_what_can(upstream_cluster, web):
     own = cluster.bucket_action("PATCH", "data", "set-bprops", {"cold_range": "pass"})
     assert own.status == 400 and "nothing upstream" in own.text, own
     assert cluster.bucket_action("PATCH", "ht://web", "set-bprops", {"cold_range": "pass"}).status == 200
-    assert props_of(cluster, "web")["cold_range"] == "pass"
+    assert cluster.props("ht://web")["cold_range"] == "pass"
 
 
 def test_parts_that_follow_each_other_are_one_stream(upstream_cluster, web, rng):

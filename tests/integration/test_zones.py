@@ -19,7 +19,7 @@ SIZE = 70_000
 
 def zones_of(cluster):
     """{target: zone} as the cluster map has it."""
-    said = client.request("GET", f"{cluster.endpoint}/v1/daemon?what=smap").json()["tmap"]
+    said = cluster.smap()["tmap"]
     names = {node["id"]: name for name, node in cluster.nodes.items()}
     return {names[each]: node.get("zone", "") for each, node in said.items()}
 
@@ -106,7 +106,7 @@ def test_copies_slices_and_records_lie_in_all_zones(make_cluster, rng):
     assert slices == {name: {"z1": 2, "z2": 2, "z3": 2} for name in names}
     assert slices_by_zone(cluster, zones, records=True) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     for bucket, survives in (("two", (1, 1, 1)), ("cut", (2, 2, 1))):
-        said = redundancy(cluster, bucket)
+        said = cluster.redundancy(bucket)
         assert tuple(said[f"survives_{what}"] for what in ("drives", "nodes", "zones")) == survives, said
 
 
@@ -118,7 +118,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
     wait_until_in_place(cluster)
     names = put_all(cluster, "cut", rng, 16)
     assert slices_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
-    assert redundancy(cluster, "cut")["survives_zones"] == 1
+    assert cluster.redundancy("cut")["survives_zones"] == 1
     cli = Cli(cluster.endpoint)
     assert b"1 drive, 1 node, 1 zone" in cli.ok("redundancy", "cut")
     head = [line for line in cli.ok("node", "ls").decode().splitlines() if line.startswith("NODE")]
@@ -151,7 +151,7 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
     wait_until_in_place(cluster)
     bodies = put_all(cluster, "two", rng, 40)
     wait_until(lambda: all(len(replicas) == 2 for replicas in files_of(cluster, "two").values()), 60, "both copies are there")
-    assert "survives_zones" not in redundancy(cluster, "two")
+    assert "survives_zones" not in cluster.redundancy("two")
     placed, owners = files_of(cluster, "two"), {name: cluster.owner("two", name) for name in bodies}
     ends, wrong, reads = threading.Event(), [], [0]
 
@@ -194,7 +194,7 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
         together = len({zones[target] for target in placed[name]}) == 1
         assert len(kept) == (1 if together else 2), "only what was together in one zone moves"
     assert any(len(placed[name].keys() & replicas.keys()) == 1 for name, replicas in moved.items()), "something moved"
-    assert redundancy(cluster, "two")["survives_zones"] == 1
+    assert cluster.redundancy("two")["survives_zones"] == 1
     # A start without --zone is no change.
     without_zone(cluster, "t3")
     restart(cluster, "t3")
