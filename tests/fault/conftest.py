@@ -7,7 +7,7 @@ import machines as machine_stages
 import pytest
 import stage as stages
 from harness import netns
-from harness.upstreams import FlawedServer, S3Server
+from harness.upstreams import FlawedServer, S3Server, WebServer
 
 
 @pytest.fixture
@@ -32,6 +32,12 @@ def s3(tmp_path):
     """versitygw with the bucket "data"."""
     with S3Server(tmp_path / "s3") as server:
         server.client.create_bucket(Bucket="data")
+        yield server
+
+
+@pytest.fixture
+def web(tmp_path):
+    with WebServer(tmp_path / "web") as server:
         yield server
 
 

@@ -6,19 +6,10 @@ import random
 import time
 
 from harness import attribute
-from harness import client as http
 from harness.waiting import wait_until
 from load import Crowd
 
 ON_NODES = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
-
-
-def redundancy(cluster, bucket="m", timeout=30):
-    provider, _, name = bucket.rpartition("://")
-    answer = http.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider={provider or 'ais'}&bucket={name}",
-                          expect=False, timeout=timeout)
-    assert answer.status == 200, answer
-    return answer.json()["buckets"][0]
 
 
 def wait_full(cluster, objects, bucket="m", seconds=30):
@@ -26,7 +17,7 @@ def wait_full(cluster, objects, bucket="m", seconds=30):
     seen = []
 
     def full():
-        seen[:] = [redundancy(cluster, bucket)]
+        seen[:] = [cluster.redundancy(bucket)]
         return (seen[0]["full"], seen[0]["reduced"], seen[0]["lost"]) == (objects, 0, 0)
 
     try:

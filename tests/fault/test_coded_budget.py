@@ -17,7 +17,6 @@ import zlib
 
 import disks
 import pytest
-from copies import redundancy
 from disks import seeded
 from doses import FULL, dose
 from harness import attribute, jobs
@@ -232,7 +231,7 @@ def wait_healed(cluster, since_ns=0):
     seen = []
 
     def full():
-        seen[:] = [redundancy(cluster, BUCKET, timeout=HEALS_WITHIN)]  # each slice's file is looked at
+        seen[:] = [cluster.redundancy(BUCKET, timeout=HEALS_WITHIN)]  # each slice's file is looked at
         said = seen[0]
         return said["complete"] and not (said["reduced"] or said["at_risk"] or said["lost"])
 

@@ -9,7 +9,6 @@ import time
 
 import disks
 import pytest
-from copies import redundancy
 from disks import seeded
 from harness import attribute, jobs
 from harness.coded import KIB, LIMIT, MIB, get, props, slices_of
@@ -70,7 +69,7 @@ def wait_full(cluster, k, m, bodies, seconds=120):
     wrong = []
 
     def full():
-        said = redundancy(cluster, "cut")
+        said = cluster.redundancy("cut")
         lie = {name: {index: len(where) for index, where in slices_of(cluster, name).items()} for name in bodies}
         wrong[:] = [{key: said[key] for key in ("complete", "reduced", "at_risk", "lost")}
                     | {name: found for name, found in lie.items() if found != dict.fromkeys(range(k + m), 1)}]

@@ -7,7 +7,7 @@ import os
 import random
 
 from harness import attribute
-from harness.coded import FULL_COPY, props
+from harness.coded import FULL_COPY, props, slices
 from harness.waiting import wait_until
 from load import Crowd
 from nemesis import Nemesis
@@ -15,16 +15,6 @@ from workload import ERRORS, Work, judge
 
 SECONDS = float(os.environ.get("TARN_TEST_SECONDS") or 10)
 NAMES = [f"k-{i:04}" for i in range(24)]
-
-
-def slices(cluster):
-    """{name: {(set, slice): [target]}}"""
-    found = {}
-    for target in cluster.targets():
-        for _, said in attribute.slices(cluster.drives(target)):
-            its = said["slice"]
-            found.setdefault(said["name"], {}).setdefault((its["set"], its["index"]), []).append(target)
-    return found
 
 
 def named(cluster):

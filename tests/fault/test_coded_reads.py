@@ -5,7 +5,6 @@ import threading
 import time
 
 import pytest
-from copies import redundancy
 from disks import seeded
 from harness import attribute, client
 from harness.cli import Cli
@@ -151,13 +150,13 @@ def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_ot
     known = {name for name in bodies if records[name] or slices[name]}
 
     def judged():
-        said = redundancy(cluster, "cut")
+        said = cluster.redundancy("cut")
         return said["complete"] and said["reduced"] == 0 and sorted(said["lost_names"]) == [name for name in lost if records[name]] and said
 
     try:
         said = wait_until(judged, 60, "the ledger names what is lost, and all else is whole again")
     except AssertionError as error:
-        raise AssertionError(f"{error}: {redundancy(cluster, 'cut')}, lost: {lost}, records {records}") from None
+        raise AssertionError(f"{error}: {cluster.redundancy('cut')}, lost: {lost}, records {records}") from None
     print(f"injected: {gone} lost, {len(lost)} of {len(cut)} objects with fewer than 4 slices; detected: {said['lost_names']}")
     for name, body in bodies.items():
         answer = client.request("GET", cluster.url("cut", name, base=cluster.relay), expect=False, timeout=60)

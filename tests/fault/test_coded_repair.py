@@ -8,6 +8,7 @@ import pytest
 from harness import attribute, client
 from harness.admin import does
 from harness.cli import Cli
+from harness.coded import flip, slices
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
@@ -33,18 +34,6 @@ def store(cluster, wanted):
     for name, body in wanted.items():
         answer = cluster.put("cut", name, body)
         assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
-
-
-def slices(cluster, but=()):
-    """{name: {(set, slice): [target]}} of all that lies anywhere."""
-    found = {}
-    for target in cluster.targets():
-        if target in but:
-            continue
-        for _, said in attribute.slices(cluster.drives(target)):
-            its = said["slice"]
-            found.setdefault(said["name"], {}).setdefault((its["set"], its["index"]), []).append(target)
-    return found
 
 
 def wait_whole(cluster, names, but=(), seconds=40):
@@ -90,12 +79,6 @@ def test_what_a_dead_target_had_is_made_again_and_what_it_brings_back_goes(five,
     read_all(five, wanted)
 
 
-def counted(cluster):
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=cut")
-    (bucket,) = answer.json()["buckets"]
-    return bucket
-
-
 def size_of(wanted, *names):
     return sum(len(wanted[name]) for name in names)
 
@@ -110,23 +93,13 @@ def damage(cluster, name, index, how):
     raise AssertionError(f"{name} has no slice {index}")
 
 
-def flip(path, said):
-    with open(path, "r+b") as file:
-        file.seek(said["slice"]["file_bytes"] // 2)
-        byte = file.read(1)
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte[0] ^ 1]))
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     """A slice with a changed byte, and one whose file is gone though its entry is there."""
     five.expect_errors("slice is not what was stored")
     wanted = bodies(seed, count=4)
     store(five, wanted)
     before = {path: os.path.getsize(path) for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
-    changed = damage(five, "n-0", 0, flip)
+    changed = damage(five, "n-0", 0, lambda path, said: flip(path, said["slice"]["file_bytes"] // 2))
     gone = damage(five, "n-1", 1, lambda path, _: os.remove(path))
     for target in five.targets():  # what is in memory was compared before
         five.kill(target)
@@ -148,18 +121,18 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
 def test_a_file_that_goes_while_its_target_runs_is_made_anew(five, seed):
     wanted = bodies(seed, count=4)
     store(five, wanted)
-    whole = counted(five)
+    whole = five.redundancy("cut")
     assert (whole["full"], whole["coded"], whole["survives_drives"], whole["survives_nodes"]) == (4, 4, 1, 1), whole
     assert whole["full_bytes"] == size_of(wanted, *wanted) and whole["lost_names"] == [] and not whole["lost_more"], whole
     gone = [damage(five, name, index, lambda path, _: os.remove(path)) for index, name in enumerate(["n-0", "n-1", "n-2"])]
-    short = counted(five)  # looks at the files as well
+    short = five.redundancy("cut")  # looks at the files as well
     assert (short["full"], short["reduced"], short["at_risk"], short["lost"]) == (1, 3, 3, 0), short
     assert short["survives_drives"] == 0, short
     assert (short["full_bytes"], short["reduced_bytes"], short["at_risk_bytes"], short["lost_bytes"]) == (
         size_of(wanted, "n-3"), size_of(wanted, "n-0", "n-1", "n-2"), size_of(wanted, "n-0", "n-1", "n-2"), 0), short
     read_all(five, wanted)
     wait_whole(five, wanted)
-    wait_until(lambda: counted(five)["full"] == 4, 10, "all are counted as full")
+    wait_until(lambda: five.redundancy("cut")["full"] == 4, 10, "all are counted as full")
     print(f"injected: {len(gone)} files removed; detected: {short}, and all made anew")
     read_all(five, wanted)
 
@@ -199,7 +172,7 @@ def test_what_is_lost_is_named(five, seed):
     store(five, wanted)
     for index in (0, 2):
         damage(five, "n-1", index, lambda path, _: os.remove(path))
-    lost = wait_until(lambda: (now := counted(five))["lost"] == 1 and now, 10, "one is lost")
+    lost = wait_until(lambda: (now := five.redundancy("cut"))["lost"] == 1 and now, 10, "one is lost")
     assert lost["lost_names"] == ["n-1"] and lost["full"] == 2, lost
     assert lost["lost_bytes"] == size_of(wanted, "n-1") and lost["full_bytes"] == size_of(wanted, "n-0", "n-2"), lost
     assert (lost["survives_drives"], lost["survives_nodes"]) == (0, 0), lost
@@ -212,7 +185,7 @@ def test_what_is_lost_is_named(five, seed):
     assert answer.status in (500, 503), answer
     assert client.request("HEAD", five.url("cut", "n-1")).status == 200
     assert five.put("cut", "n-1", b"x" * 5000).status == 200
-    wait_until(lambda: counted(five)["full"] == 3, 10, "what was lost is written anew")
+    wait_until(lambda: five.redundancy("cut")["full"] == 3, 10, "what was lost is written anew")
 
 
 def test_slices_move_to_one_that_joins_and_off_one_that_leaves(five, seed):

@@ -11,7 +11,6 @@ import threading
 
 import disks
 import pytest
-from copies import redundancy
 from disks import seeded
 from harness import attribute, jobs
 from harness.admin import act, does
@@ -75,7 +74,7 @@ def wait_single(cluster, names, m, seconds=60):
     seen = []
 
     def single():
-        said = redundancy(cluster, "cut")
+        said = cluster.redundancy("cut")
         seen[:] = [{key: said[key] for key in ("complete", "reduced", "at_risk", "lost")}, what_is_wrong(cluster, names, m)]
         return seen == [{"complete": True, "reduced": 0, "at_risk": 0, "lost": 0}, {}]
 
@@ -361,7 +360,7 @@ def test_what_was_made_again_without_a_drive_that_returns_is_there_once(make_sta
     drive = rng.choice(cluster.drives(target))
     held = held_on([drive])
     detach(cluster, target, drive)
-    wait_until(lambda: (said := redundancy(cluster, "cut"))["complete"] and not said["reduced"], 40, "all is there again", every=0.3)
+    wait_until(lambda: (said := cluster.redundancy("cut"))["complete"] and not said["reduced"], 40, "all is there again", every=0.3)
     twice = doubled(cluster, target)
     elsewhere = len(not_named(cluster, target, drive))
     assert twice + elsewhere >= held and (twice if targets > 3 else elsewhere) > 0, (held, twice, elsewhere)

@@ -18,7 +18,6 @@ from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import scaled, wait_until
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn, local_cluster
-from test_mirror import redundancy
 
 MIB = 1024 * 1024
 DOWN = 1 << 16
@@ -308,7 +307,7 @@ def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage,
         assert report.ok, str(report)
         if load:
             there = [name for name, (get, _) in found.items() if get.outcome == "done"]
-            wait_until(lambda: redundancy(cluster)["full"] == len(there) and redundancy(cluster)["reduced"] == 0, 30,
+            wait_until(lambda: cluster.redundancy("m")["full"] == len(there) and cluster.redundancy("m")["reduced"] == 0, 30,
                        "all have two copies again")
     assert stage.is_alive("t1")
 

@@ -8,7 +8,7 @@ import time
 
 import disks
 import pytest
-from copies import redundancy, wait_noted
+from copies import wait_noted
 from disks import seeded
 from harness import attribute, client
 from harness.coded import FULL_COPY, KIB, LIMIT, MIB, get, props
@@ -43,12 +43,8 @@ def listed(cluster):
     return [entry["name"] for entry in answer.json()["entries"]] if answer.status == 200 else None
 
 
-def ledger(cluster):
-    return redundancy(cluster, "cut")
-
-
 def wait_survives(cluster, drives, seconds=30):
-    wait_until(lambda: (said := ledger(cluster))["complete"] and said["survives_drives"] >= drives and said["reduced"] == 0,
+    wait_until(lambda: (said := cluster.redundancy("cut"))["complete"] and said["survives_drives"] >= drives and said["reduced"] == 0,
                seconds, f"the ledger says that any {drives} drives may go")
 
 
@@ -82,7 +78,7 @@ def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
         assert max(lies.values()) == 1 and len(lies) == k + m + (layout == "whole"), lies
         assert len(drives_of_record(cluster, name)) == (3 if count == 1 else 4), "two at each of two targets"
     wait_survives(cluster, m)
-    assert ledger(cluster)["survives_nodes"] == 0, "half of the slices are more than m"
+    assert cluster.redundancy("cut")["survives_nodes"] == 0, "half of the slices are more than m"
     wait_noted(cluster)
 
     cluster.expect_errors(DEAD_DRIVE)
@@ -137,14 +133,14 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
         return all(sum(lie(name).values()) == 6 for name in wanted)
 
     wait_until(made_again, 150, "what was on the dead drive is made again elsewhere", every=1)
-    said = wait_until(lambda: (its := ledger(cluster))["survives_drives"] == 1 and its["complete"] and its, 60,
+    said = wait_until(lambda: (its := cluster.redundancy("cut"))["survives_drives"] == 1 and its["complete"] and its, 60,
                       "the ledger says that one drive may go")
     assert said["reduced"] == len(wanted) and said["at_risk"] == said["lost"] == 0, said
     worst = max(alive, key=lambda drive: max(collections.Counter(each["name"] for _, each in attribute.slices([drive])).values()))
     disk = next(disk for disk in stage.all_disks() if disk.mountpoint == worst)
     disk.power_cut()
     read_all(cluster, wanted)
-    said = ledger(cluster)
+    said = cluster.redundancy("cut")
     assert said["at_risk"] > 0 and said["survives_drives"] == 0, said
     print(f"injected: a drive with {held} slices died, then one with two of an object; detected: none more may go")
 
@@ -188,7 +184,7 @@ class Lost:
 
     def is_whole(self, drives):
         """Whether all is there, each slice and each record once, and the ledger says so, which it does not before."""
-        said = ledger(self.cluster)
+        said = self.cluster.redundancy("cut")
         green = said["complete"] and (said["full"], said["reduced"], said["at_risk"], said["lost"]) == (len(self.wanted), 0, 0, 0)
         slices, records = self.objects(drives)
         cut = {name for name, body in self.wanted.items() if len(body) > LIMIT}
@@ -224,7 +220,7 @@ def test_objects_whose_record_lay_on_a_dead_drive_are_made_again(make_stage, see
     read_all(cluster, lost.wanted)
     begun = time.monotonic()
     lost.wait_whole(alive, 120, "all is there again without the drive")
-    said = ledger(cluster)
+    said = cluster.redundancy("cut")
     assert (said["drives_away"], said["survives_drives"], said["targets_away"]) == (1, 1, []), said
     seconds = time.monotonic() - begun
     given = [line for target in cluster.targets() for line in cluster.logs[target].matching("lost records given")]
@@ -244,7 +240,7 @@ def test_objects_whose_record_lay_on_a_dead_drive_are_made_again(make_stage, see
     read_all(cluster, lost.wanted)
     assert get(cluster, gone).status == 404
     lost.wait_whole([*alive, dead.mountpoint], 120, "all is there once")
-    assert ledger(cluster)["drives_away"] == 0
+    assert cluster.redundancy("cut")["drives_away"] == 0
     read_all(cluster, lost.wanted)
     assert get(cluster, gone).status == 404
     print(f"injected: a drive died with records of {len(mine)} objects that its target owns, and {len(others)} others; detected: "
@@ -287,7 +283,7 @@ def test_a_hundred_units_fit_into_128_and_two_drives_may_die_then(make_stage, se
         list(workers.map(put, bodies))
 
     def is_full():
-        said = ledger(cluster)
+        said = cluster.redundancy("cut")
         return (said["survives_drives"], said["survives_nodes"], said["lost"]) == (M, 0, 0)
 
     # A drive that was much slower than the others for a moment gets its slices now, if there is room for them.

@@ -6,7 +6,7 @@ import time
 
 import disks
 import pytest
-from copies import redundancy, wait_full, wait_noted
+from copies import wait_full, wait_noted
 from disks import seeded
 from harness import client as wire
 from harness.waiting import wait_until
@@ -247,11 +247,11 @@ def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
     ledger = kept.mountpoint / ".tarn/mirror.json"
     wait_until(lambda: ledger.exists() and json.loads(ledger.read_text())["complete"], 120, "a pass with all drives has ended", every=1)
     disks.run("umount", "-l", lost.mountpoint)
-    wait_until(lambda: redundancy(cluster)["drives_away"] == 1, 10, "the drive is out")
-    assert not redundancy(cluster)["complete"], "it may be back"
+    wait_until(lambda: cluster.redundancy("m")["drives_away"] == 1, 10, "the drive is out")
+    assert not cluster.redundancy("m")["complete"], "it may be back"
     wait_full(cluster, len(names))
-    wait_until(lambda: redundancy(cluster)["complete"], 120, "no object is on the drive alone", every=1)
-    assert redundancy(cluster)["drives_away"] == 1
+    wait_until(lambda: cluster.redundancy("m")["complete"], 120, "no object is on the drive alone", every=1)
+    assert cluster.redundancy("m")["drives_away"] == 1
     for name in names:
         assert str(lost.mountpoint) not in paths_of(cluster, name)
         assert judge.get("m", name).status == 200
@@ -260,7 +260,7 @@ def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
     lost.mount()
     stage.start("t1")
     wait_full(cluster, len(names))
-    wait_until(lambda: redundancy(cluster)["by_copies"] == {"2": len(names)}, 20, "spare copies are gone")
+    wait_until(lambda: cluster.redundancy("m")["by_copies"] == {"2": len(names)}, 20, "spare copies are gone")
     stage.check(judge, names, "m")
     stage.wait_tidy(2 * len(names))
 

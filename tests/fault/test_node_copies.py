@@ -193,5 +193,5 @@ def test_load_while_drives_go_and_come_and_a_target_is_given_up(make_stage, seed
     stage.look(judge, names, "two")
     wait_settled(cluster)
     stage.check(judge, names, "two")
-    told = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two").json()["buckets"][0]
+    told = cluster.redundancy("two")
     assert told["reduced"] == told["lost"] == 0, told

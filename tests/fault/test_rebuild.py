@@ -8,10 +8,10 @@ import time
 
 import pytest
 from harness import attribute, client, jobs
-from harness.coded import put_aside
+from harness.coded import put_aside, slices
 from harness.nodes import stored, stored_map, wait_until_in_place
 from harness.waiting import wait_until
-from test_coded_repair import PROPS, read_all, slices, wait_whole
+from test_coded_repair import PROPS, read_all, wait_whole
 from test_number_of_copies import ON_NODES, set_copies
 
 MIB = 1 << 20

@@ -8,19 +8,15 @@ import time
 import pytest
 from harness import attribute, client, jobs
 from harness.cli import Cli
+from harness.coded import slices
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
-from test_coded_repair import PROPS, read_all, slices, wait_whole
+from test_coded_repair import PROPS, read_all, wait_whole
 from test_rebuild import left, make, reports, running
 
 
 def waits(told, why):
     return [each for each in told["waits"] if each["why"] == why]
-
-
-def of_bucket(cluster):
-    (bucket,) = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=cut").json()["buckets"]
-    return bucket
 
 
 def held_by(cluster, target):
@@ -45,7 +41,7 @@ def test_objects_that_wait_for_a_target_say_for_which_and_until_when(make_cluste
     assert its["node"] == away and its["targets"], its
     assert 0 < its["down_seconds"] < 600 and its["down_seconds"] + its["out_in_seconds"] == pytest.approx(600, abs=1), its
     assert jobs.told(cluster, "rebuild")["seconds_left"] is None, "nobody knows when it is back"
-    bucket = of_bucket(cluster)
+    bucket = cluster.redundancy("cut")
     assert [(each["why"], each["node"], each["objects"]) for each in bucket["waits"]] == [("waits_for_node", away, len(held))], bucket
     cli = Cli(cluster.endpoint)
     many = "1 object waits" if len(held) == 1 else f"{len(held)} objects wait"
@@ -54,7 +50,7 @@ def test_objects_that_wait_for_a_target_say_for_which_and_until_when(make_cluste
     assert f"{many} for t[{away}]" in cli(*("redundancy", "cut")).stdout.decode()
     print(f"injected: t2 killed with slices of {len(held)} objects; detected: they wait for it, {its['down_seconds']:.0f} s so far")
     cluster.start("t2")
-    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"] and not of_bucket(cluster)["waits"], 60, "nothing waits any more")
+    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"] and not cluster.redundancy("cut")["waits"], 60, "nothing waits any more")
     read_all(cluster, wanted)
 
 
@@ -91,7 +87,7 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     read_all(cluster, wanted)
 
 
-def fill_up(cluster, *targets):
+def take_no_files(cluster, *targets):
     """From here on these take no files."""
     for target in targets:
         set_config(cluster, "set", "--node", cluster.nodes[target]["id"], "space.highwm=1", "space.out_of_space=1")
@@ -104,7 +100,7 @@ def test_what_a_full_target_does_not_take_goes_to_another(make_cluster):
     cluster.expect_errors(r" (error|warn) ")
     before, lost = held_by(cluster, "t3"), held_by(cluster, "t2")
     assert lost - before, "t3 would get some of them"
-    fill_up(cluster, "t3")
+    take_no_files(cluster, "t3")
     cluster.kill("t2")
     wait_whole(cluster, wanted, but=["t2"], seconds=120)
     assert held_by(cluster, "t3") <= before, "t3 has got nothing"
@@ -116,7 +112,7 @@ def test_targets_without_room_are_named(make_cluster):
     """What would go to them is told beside where it would, and is made again once there is room."""
     cluster, wanted = make(make_cluster, count=24, size=60_000)
     cluster.expect_errors(r" (error|warn) ")
-    fill_up(cluster, "t1", "t3", "t4", "t5")
+    take_no_files(cluster, "t1", "t3", "t4", "t5")
     full = cluster.nodes["t3"]["id"]
     cluster.kill("t2")
 
@@ -126,7 +122,7 @@ def test_targets_without_room_are_named(make_cluster):
     (its,) = wait_until(no_room, 90, "objects find no room there")
     assert its["objects"] > 0 and jobs.told(cluster, "rebuild")["seconds_left"] is None, its
     assert f"no room at t[{full}]: add drives" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
-    assert ("no_room", full) in {(each["why"], each.get("node")) for each in of_bucket(cluster)["waits"]}
+    assert ("no_room", full) in {(each["why"], each.get("node")) for each in cluster.redundancy("cut")["waits"]}
     print(f"injected: no target takes files, t2 killed; detected: {its['objects']} objects find no room at t3")
     for target in ("t1", "t3", "t4", "t5"):
         set_config(cluster, "reset", "--node", cluster.nodes[target]["id"])
@@ -155,7 +151,7 @@ def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
     wait_until(job_says, 60, "the job says it, too", every=0.1)
     cli = Cli(cluster.endpoint)
     assert "rebuild.bandwidth_max holds back t[" in cli.ok("rebuild", "status").decode()
-    assert waits(of_bucket(cluster), "limit")
+    assert waits(cluster.redundancy("cut"), "limit")
 
     def gauges():
         return {target: {name: cluster.metric(target, f"tarn_rebuild_{name}", work="slices") for name in ("left_bytes", "rate", "seconds_left")}
@@ -173,7 +169,7 @@ def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
 
     wait_until(stopped, 60, "all that is left is said to be stopped")
     assert "stopped by an operator at t[" in cli.ok("rebuild", "status").decode()
-    assert waits(of_bucket(cluster), "stopped")
+    assert waits(cluster.redundancy("cut"), "stopped")
     print(f"injected: t2 killed under a ceiling, then a stop; detected: both are named, {left(cluster)} objects are left")
     set_config(cluster, "set", "rebuild.bandwidth_max=0B")
     jobs.ended(cluster, jobs.start(cluster, "rebuild"), 90)
@@ -235,7 +231,7 @@ def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
     so they stay, and are told, until the name is written: then they go."""
     cluster, wanted = make(make_cluster, count=4)
     cluster.expect_errors(r" (error|warn) ")
-    its = of_bucket(cluster)
+    its = cluster.redundancy("cut")
     assert (its["unnamed_bytes"], its["unjudged_bytes"]) == (0, 0), its
     owner = cluster.owner("cut", "broken")
     cluster.kill(owner)
@@ -250,7 +246,7 @@ def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
     wait_until_in_place(cluster)
 
     def told(key, count):
-        its = of_bucket(cluster)
+        its = cluster.redundancy("cut")
         return its[f"{key}_pieces"] == count and its
 
     jobs.ended(cluster, jobs.start(cluster, "rebuild"), 60)  # all targets ask owners about what they have

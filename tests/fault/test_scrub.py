@@ -6,9 +6,10 @@ import random
 import time
 
 import pytest
-from copies import ON_NODES, redundancy
+from copies import ON_NODES
 from harness import attribute, client, jobs
 from harness.cli import Cli
+from harness.coded import flip
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
@@ -41,16 +42,6 @@ def files(cluster, bucket):
     """{path: what its attribute says} of all files of a bucket."""
     return {path: said for target in cluster.targets() for path, raw in attribute.data_files(cluster.drives(target)).items()
             if (said := attribute.decode(raw))["bucket"] == bucket}
-
-
-def flip(path, at):
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 4]))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def drives(cluster):
@@ -138,7 +129,7 @@ def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
     mirrored = store(cluster, "mir", ON_DRIVES, [MIB + 1] * 4, rng)
 
     def counted(bucket):
-        said = redundancy(cluster, bucket)
+        said = cluster.redundancy(bucket)
         return (said["full"], said["reduced"], said["lost"], said["lost_names"], said["complete"])
 
     def wait_counted(bucket, *wanted):
@@ -159,7 +150,7 @@ def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
     assert job.returncode == 7 and all(f"ais://{name}" in job.stderr for name in ("data/n-0", "data/n-2", "mir/n-0")), job
     wait_counted("data", len(single) - 2, 0, 2, ["n-0", "n-2"])
     wait_counted("mir", len(mirrored) - 1, 1, 0, [])
-    assert redundancy(cluster, "mir")["at_risk"] == 1 and redundancy(cluster, "data")["survives_drives"] == 0
+    assert cluster.redundancy("mir")["at_risk"] == 1 and cluster.redundancy("data")["survives_drives"] == 0
     assert cluster.put("data", "n-0", single["n-0"]).status == 200
     wait_counted("data", len(single) - 1, 0, 1, ["n-2"])
 

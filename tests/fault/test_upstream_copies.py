@@ -5,12 +5,12 @@ import shutil
 
 import disks
 import pytest
-from copies import redundancy, wait_full
+from copies import wait_full
 from harness import attribute, client
 from harness.cluster import SHORT_LEASES
 from harness.coded import props
 from harness.nodes import stored_map
-from harness.upstreams import S3Server, WebServer, evict, is_stored, make_bucket, upstream_cluster, wait_stored
+from harness.upstreams import S3Server, evict, is_stored, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from test_drives import DOWN
 from test_eviction_faults import LIMITS, next_second, used
@@ -20,12 +20,6 @@ MIB = 1 << 20
 BUCKET = "ht://web"
 ON_NODES = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
 ON_DRIVES = {"mirror": {"enabled": True, "copies": 2}}
-
-
-@pytest.fixture
-def web(tmp_path):
-    with WebServer(tmp_path / "web") as server:
-        yield server
 
 
 def filled(server, rng, count, size, prefix="shard"):
@@ -74,7 +68,7 @@ def test_the_other_copy_serves_while_a_node_is_dead(make_cluster, web, rng):
     cluster.start(dead)
     for name, body in bodies.items():
         assert read_at_last(cluster, BUCKET, name) == body
-    wait_until(lambda: (said := redundancy(cluster, BUCKET))["full"] >= len(bodies) and said["reduced"] == said["lost"] == 0, 60,
+    wait_until(lambda: (said := cluster.redundancy(BUCKET))["full"] >= len(bodies) and said["reduced"] == said["lost"] == 0, 60,
                "all copies are there")
 
 
@@ -202,7 +196,7 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
     if parts == 2:
         wait_until(lambda: set(copies(cluster).values()) == {2}, 30, "no copy stays alone")
     else:
-        wait_until(lambda: (now := redundancy(cluster, BUCKET))["full"] > 0 and now["reduced"] + now["at_risk"] + now["lost"] == 0,
+        wait_until(lambda: (now := cluster.redundancy(BUCKET))["full"] > 0 and now["reduced"] + now["at_risk"] + now["lost"] == 0,
                    30, "each object has all its slices")
     assert all(is_stored(cluster, BUCKET, name) for name in hot), "what was read again and again stays"
     if out_of_space < 95:
@@ -279,7 +273,7 @@ def coded_cache(make_cluster, web, bodies, layout, **options):
     assert cluster.bodies(BUCKET, bodies) == bodies
     wait_stored(cluster, BUCKET, *bodies)
     wait_full(cluster, len(bodies), BUCKET)
-    assert redundancy(cluster, BUCKET)["coded"] == len(bodies)
+    assert cluster.redundancy(BUCKET)["coded"] == len(bodies)
     assert {web.requests("GET", name) for name in bodies} == {1}, "each object was fetched once"
     return cluster
 
@@ -320,7 +314,7 @@ def test_what_has_too_few_slices_is_fetched_again(make_cluster, web, rng):
     cluster.start(*cluster.targets())
     assert read_at_last(cluster, BUCKET, name) == bodies[name]
     wait_until(lambda: cluster.get(BUCKET, name).body == bodies[name] and is_stored(cluster, BUCKET, name)
-               and redundancy(cluster, BUCKET)["full"] == len(bodies), 60, "it is stored again, with all slices")
+               and cluster.redundancy(BUCKET)["full"] == len(bodies), 60, "it is stored again, with all slices")
     assert web.requests("GET", name) >= 2 and all(web.requests("GET", each) == 1 for each in bodies if each != name)
 
 
@@ -334,13 +328,13 @@ def test_what_is_written_through_has_slices_also_where_that_is_wanted_later(make
         for name, body in bodies.items():
             assert cluster.put(bucket, name, body).status == 200
         assert cluster.bucket_action("PATCH", bucket, "set-bprops", props("striped")).status == 200
-        wait_until(lambda: redundancy(cluster, bucket)["coded"] == len(bodies), 60, "what was there is cut into slices")
+        wait_until(lambda: cluster.redundancy(bucket)["coded"] == len(bodies), 60, "what was there is cut into slices")
         bodies["o-0"], bodies["more"] = rng.randbytes(300_000), rng.randbytes(200_000)
         for name in ("o-0", "more"):
             assert cluster.put(bucket, name, bodies[name]).status == 200
             assert s3.client.get_object(Bucket="data", Key=name)["Body"].read() == bodies[name]
         wait_full(cluster, len(bodies), bucket, 60)
-        assert redundancy(cluster, bucket)["coded"] == len(bodies)
+        assert cluster.redundancy(bucket)["coded"] == len(bodies)
         assert cluster.bodies(bucket, bodies) == bodies
         s3.stop()
         assert cluster.bodies(bucket, bodies) == bodies

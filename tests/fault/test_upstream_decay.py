@@ -8,7 +8,7 @@ import pytest
 from copies import wait_full
 from harness import attribute, client, jobs
 from harness.coded import flip
-from harness.upstreams import WebServer, counted, is_stored, make_bucket, stand_still, upstream_cluster, wait_stored
+from harness.upstreams import counted, is_stored, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from latency import is_in_memory
 from stage import DRIVE_ERRORS
@@ -20,12 +20,6 @@ ON_DRIVES = {"mirror": {"enabled": True, "copies": 2}}
 ON_NODES = {"mirror": ON_DRIVES["mirror"] | {"domain": "node"}}
 needs_disks = pytest.mark.skipif(bool(disks.why_no_fuse() or disks.why_no_loop("ext4")),
                                  reason=f"{disks.why_no_fuse() or disks.why_no_loop('ext4')}")
-
-
-@pytest.fixture
-def web(tmp_path):
-    with WebServer(tmp_path / "web") as server:
-        yield server
 
 
 def stored_file(cluster, target):

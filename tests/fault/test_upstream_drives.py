@@ -11,7 +11,7 @@ import time
 
 import pytest
 from harness import attribute, client
-from harness.upstreams import FlawedServer, WebServer, counted, make_bucket, upstream_cluster, wait_stored
+from harness.upstreams import FlawedServer, counted, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 from test_returned_drive import attach, detach
@@ -19,12 +19,6 @@ from test_upstream_decay import BUCKET, needs_disks, requests
 
 KIB, MIB = 1 << 10, 1 << 20
 SLOW = 30 * KIB
-
-
-@pytest.fixture
-def web(tmp_path):
-    with WebServer(tmp_path / "web") as server:
-        yield server
 
 
 class Readers:

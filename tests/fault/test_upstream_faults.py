@@ -9,7 +9,7 @@ import threading
 import pytest
 from harness import client
 from harness.cluster import SHORT_LEASES
-from harness.upstreams import FlawedServer, WebServer, make_bucket, stand_still, upstream_cluster, wait_stored
+from harness.upstreams import FlawedServer, WebServer, counted, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -42,7 +42,7 @@ def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, rng
         owner = cluster.owner("s3://data", "big.tar")
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             readers = [pool.submit(read_at_last, cluster, "s3://data", "big.tar") for _ in range(6)]
-            wait_until(lambda: fills_running(cluster, owner) == 1 and server.gets("big.tar"), 20, "the fill has begun")
+            wait_until(lambda: counted(cluster, "fills_running", owner) == 1 and server.gets("big.tar"), 20, "the fill has begun")
             cluster.kill(owner)
             goes_on.set()
             for reader in readers:
@@ -74,7 +74,7 @@ def test_a_target_that_is_told_to_stop_ends_its_fills(make_cluster, tmp_path, rn
         make_bucket(cluster, "ht://web", server.url)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             reader = pool.submit(cluster.get, "ht://web", "slow.tar")
-            wait_until(lambda: fills_running(cluster, "t1") == 1, 20, "the fill has begun")
+            wait_until(lambda: counted(cluster, "fills_running", "t1") == 1, 20, "the fill has begun")
             os.kill(cluster.pid("t1"), signal.SIGTERM)
             cluster.wait_exit("t1", 60)
             with pytest.raises((client.ProtocolError, OSError)):

@@ -38,7 +38,7 @@ def open_hand_over(make_cluster, server):
 
 def hand_over(cluster, owner, other, server):
     """The name goes to `other` while `owner` fetches it."""
-    wait_until(lambda: fills_running(cluster, owner) == 1 and server.gets("big.tar"), 20, "the fill has begun")
+    wait_until(lambda: counted(cluster, "fills_running", owner) == 1 and server.gets("big.tar"), 20, "the fill has begun")
     give_names_to(cluster, other)
     wait_until(lambda: cluster.owner("s3://data", "big.tar") == other, 20, "the name has another owner")
 
@@ -95,7 +95,7 @@ def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, flawed,
         hand_over(cluster, owner, other, flawed)
         wait_until(lambda: cluster.put("s3://data", "big.tar", new).status == 200, 20, "the new owner has written it")
         evict(cluster, "s3://data", "big.tar")
-        assert fills_running(cluster, owner) == 1, "there was an old version to join"
+        assert counted(cluster, "fills_running", owner) == 1, "there was an old version to join"
         assert cluster.get("s3://data", "big.tar").body == new
         goes_on.set()
         assert early.result().body == old, "it had begun before the write"
@@ -115,7 +115,7 @@ def test_an_owner_that_comes_back_joins_no_older_fetch_of_its_own(make_cluster, 
         wait_until(lambda: cluster.delete("s3://data", "big.tar").status in (200, 204), 20, "the other owner has deleted it")
         give_names_to(cluster, owner)
         wait_until(lambda: cluster.owner("s3://data", "big.tar") == owner, 20, "the name is back")
-        assert fills_running(cluster, owner) == 1, "there was an old version to join"
+        assert counted(cluster, "fills_running", owner) == 1, "there was an old version to join"
         wait_until(lambda: cluster.get("s3://data", "big.tar").status == 404, 20, "it stays deleted")
         goes_on.set()
         assert early.result().body == old, "it had begun before the delete"

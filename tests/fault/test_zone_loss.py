@@ -1,7 +1,6 @@
 """The loss of a whole zone at one instant (docs/decisions/024): everything is read, and written, from what is left."""
 
 import pytest
-from copies import redundancy
 from disks import seeded
 from harness import attribute, client
 from harness.cluster import process_is_alive
@@ -73,7 +72,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
         most = max(zones.count(zone) for zone in ZONES)
         assert most == 2 or layout == "whole", (name, zones)
     for bucket in ("two", "cut"):
-        wait_until(lambda b=bucket: (said := redundancy(cluster, b))["survives_zones"] == 1 and said["reduced"] == 0, 60,
+        wait_until(lambda b=bucket: (said := cluster.redundancy(b))["survives_zones"] == 1 and said["reduced"] == 0, 60,
                    f"{bucket} survives a zone")
 
     zone = rng.choice(sorted(ZONES))
@@ -100,7 +99,7 @@ def test_a_zone_dies_at_once_and_reads_and_writes_go_on(make_stage, seed, layout
     stage.start(*dead)
     wait_until_in_place(cluster, 60)
     for bucket in ("two", "cut"):
-        wait_until(lambda b=bucket: (said := redundancy(cluster, b))["survives_zones"] == 1 and said["reduced"] == 0 and said["complete"],
+        wait_until(lambda b=bucket: (said := cluster.redundancy(b))["survives_zones"] == 1 and said["reduced"] == 0 and said["complete"],
                    120, f"{bucket} survives a zone again")
     read_all(cluster, wanted)
     print(f"injected: zone {zone}, {', '.join(dead)}, killed; it owned {owned} of {len(wanted)} objects and held slices of {len(held)}")

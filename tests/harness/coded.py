@@ -26,6 +26,16 @@ def slices_of(cluster, name):
     return found
 
 
+def slices(cluster, but=()):
+    """{name: {(set, slice): [target]}} of all that lies anywhere, but on some targets."""
+    found = {}
+    for target in cluster.targets():
+        for _, said in attribute.slices(cluster.drives(target)) if target not in but else ():
+            its = said["slice"]
+            found.setdefault(said["name"], {}).setdefault((its["set"], its["index"]), []).append(target)
+    return found
+
+
 def records_of(cluster, name):
     return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in cluster.targets()) if name in found]
 
