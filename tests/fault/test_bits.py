@@ -179,8 +179,7 @@ def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
     bodies = {name: value_bytes(0x7A52000000000040 + i, size) for i, (name, size) in
               enumerate({"small": 100, "large": 3 * MIB + 777, "later": 3 * MIB + 4}.items())}
     flips = {"small": 5, "large": rng.randrange(MIB), "later": rng.randrange(MIB, 3 * MIB)}
-    for name, body in bodies.items():
-        assert cluster.put("two", name, body).status == 200
+    cluster.fill("two", bodies)
 
     def files(name):
         """{target: the file that has the object}"""

@@ -74,8 +74,7 @@ def test_nodes_killed_at_any_instant_of_a_destroy(make_cluster, rng):
     for number in range(KILLS):
         bucket = f"dies-{number}"
         cluster.create_bucket(bucket)
-        for name, body in made.items():
-            assert cluster.put(bucket, name, body).status == 200
+        cluster.fill(bucket, made)
         victims = rng.choice([["p1"], ["p1"], ["t1"], ["t2"], ["p1", "t1", "t2"]])
         answers = []
 
@@ -134,8 +133,7 @@ def test_nobody_reads_what_others_say_is_gone(make_cluster, rng):
     pause = rng.uniform(1, 2.5)  # seconds, less than its lease
     cluster.create_bucket("ends")
     names = {node: cluster.names_owned_by(node, "ends", 2)[1] for node in (stopped, other)}
-    for name in names.values():
-        assert cluster.put("ends", name, b"there").status == 200
+    cluster.fill("ends", dict.fromkeys(names.values(), b"there"))
     seen, answers = set(), []
     cluster.stop(stopped)
     try:

@@ -1,7 +1,6 @@
 """kill -9 of any node at any step of renaming a bucket (docs/reliability.md A3): all of it, or nothing; asking again is safe."""
 
 import json
-import random
 import shutil
 import threading
 import time
@@ -13,6 +12,7 @@ from harness.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 ROUNDS = 10
+SIZES = (0, 1, 5000, 70_000)
 POINTS = ("rename_bucket.before_commit", "rename_bucket.before_acknowledged", "rename_bucket.before_reply")
 
 
@@ -25,13 +25,6 @@ def rename(cluster, source, goal):
         return client.request("POST", url, body, JSON, expect=False).status
     except (OSError, client.ProtocolError):
         return None
-
-
-def fill(cluster, bucket, count=24, rng=random):
-    made = {f"n-{i}": rng.randbytes(rng.choice((0, 1, 5000, 70_000))) for i in range(count)}
-    for name, body in made.items():
-        assert cluster.put(bucket, name, body).status == 200
-    return made
 
 
 def read_meanwhile(cluster, made, old, new):
@@ -61,7 +54,7 @@ def name_now(cluster, made, one, other):
 def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point, seed, rng):
     cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")
-    made = fill(cluster, "old", rng.randint(1, 40), rng)
+    made = cluster.fill("old", rng.randint(1, 40), SIZES, rng)
     cluster.kill("p1")
     cluster.start("p1", fail_points=f"{point}=kill@1")
     assert rename(cluster, "old", "new") is None
@@ -88,7 +81,7 @@ def test_nodes_killed_at_any_instant_of_a_rename(make_cluster, seed, rng):
     """Proxy, targets or all at once, within the time that a rename takes."""
     cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("a-0")
-    made = fill(cluster, "a-0", 24, rng)
+    made = cluster.fill("a-0", 24, SIZES, rng)
     now, answered, undone = "a-0", 0, 0
     for number in range(1, ROUNDS + 1):
         goal = f"a-{number}"
@@ -117,7 +110,7 @@ def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cl
     """What it holds is asked for under the new name as soon as it is back; the old one is gone there, too."""
     cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")
-    made = fill(cluster, "old")
+    made = cluster.fill("old", 24, SIZES)
     cluster.kill("t2")
     assert rename(cluster, "old", "new") == 200
     cluster.start("t2")
@@ -141,9 +134,7 @@ def test_after_a_rename_a_start_still_knows_what_lies_on_another_drive_than_its_
     cluster = make_cluster(targets=4, drives=2)
     cluster.create_bucket("old")
     nodes = cluster.targets()
-    made = {cluster.names_owned_by(node, "old", 1)[0]: node.encode() * 1000 for node in nodes}
-    for name, body in made.items():
-        assert cluster.put("old", name, body).status == 200
+    made = cluster.fill("old", {cluster.names_owned_by(node, "old", 1)[0]: node.encode() * 1000 for node in nodes})
     cluster.kill(*nodes)
     for node in nodes:
         move_to_the_other_drive(cluster, node)
@@ -169,7 +160,7 @@ def test_a_rename_whose_proxy_died_is_not_done_again_when_the_name_was_given_ane
     """Who got no answer asks another proxy, then takes the name back: the first rename, found later, is of the past."""
     cluster = make_cluster(targets=1, drives=1, meta="etcd", proxies=2)
     cluster.create_bucket("old")
-    made = fill(cluster, "old", 4)
+    made = cluster.fill("old", 4, SIZES)
     cluster.kill("p1")
     cluster.start("p1", fail_points="rename_bucket.before_commit=kill@1")
     cluster.endpoint = cluster.url_of("p1")

@@ -32,11 +32,7 @@ def make(make_stage, k=2, m=1, layout="striped", **options):
 
 
 def store(cluster, rng, count=12, low=LIMIT + 1, high=600 * KIB):
-    bodies = {f"n-{i:04}": rng.randbytes(rng.randrange(low, high)) for i in range(count)}
-    for name, body in bodies.items():
-        answer = cluster.put("cut", name, body)
-        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
-    return bodies
+    return cluster.fill("cut", {f"n-{i:04}": rng.randbytes(rng.randrange(low, high)) for i in range(count)}, durable=True)
 
 
 def read_all(cluster, bodies, again=True):

@@ -73,9 +73,7 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
     cluster = make_cluster(targets=8, drives=1)
     cluster.create_bucket("cut", props(layout, 4, 2))
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", NAMES, SIZES, rng)
     owner = cluster.owner("cut", "n-2")
     gone = [owner, rng.choice([target for target in cluster.targets() if target != owner])]
 
@@ -95,9 +93,7 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
             ends.callback(reader.stop)
         time.sleep(1)
         # Written when they have a second left.
-        fresh = {f"fresh-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(4)}
-        for name, body in fresh.items():
-            assert cluster.put("cut", name, body).status == 200
+        fresh = cluster.fill("cut", [f"fresh-{i}" for i in range(4)], SIZES, rng)
         begun = time.monotonic()
         getattr(cluster, way)(*gone)
         for name, body in fresh.items():
@@ -126,9 +122,7 @@ def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_ot
     cluster.expect_errors(" (error|warn|critical) ")
     cluster.create_bucket("cut", props("striped", 4, 2))
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", NAMES, SIZES, rng)
     gone = rng.sample(cluster.targets(), 3)
     left = [target for target in cluster.targets() if target not in gone]
     slices, records = {name: 0 for name in bodies}, {name: 0 for name in bodies}

@@ -30,12 +30,6 @@ def bodies(seed, count=12):
     return {f"n-{i}": rng.randbytes(rng.randrange(1001, 400 * KIB)) for i in range(count)}
 
 
-def store(cluster, wanted):
-    for name, body in wanted.items():
-        answer = cluster.put("cut", name, body)
-        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
-
-
 def wait_whole(cluster, names, but=(), seconds=40):
     """Until each of these has each of its slices once, on targets of their own, and nothing else is anywhere."""
     seen = []
@@ -62,7 +56,7 @@ def read_all(cluster, wanted):
 
 def test_what_a_dead_target_had_is_made_again_and_what_it_brings_back_goes(five, seed):
     wanted = bodies(seed)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     held = sum("t2" in where for of_name in slices(five).values() for where in of_name.values())
     assert held > 0, "nothing would be lost"
     five.kill("t2")
@@ -97,7 +91,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     """A slice with a changed byte, and one whose file is gone though its entry is there."""
     five.expect_errors("slice is not what was stored")
     wanted = bodies(seed, count=4)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     before = {path: os.path.getsize(path) for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
     changed = damage(five, "n-0", 0, lambda path, said: flip(path, said["slice"]["file_bytes"] // 2))
     gone = damage(five, "n-1", 1, lambda path, _: os.remove(path))
@@ -120,7 +114,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
 
 def test_a_file_that_goes_while_its_target_runs_is_made_anew(five, seed):
     wanted = bodies(seed, count=4)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     whole = five.redundancy("cut")
     assert (whole["full"], whole["coded"], whole["survives_drives"], whole["survives_nodes"]) == (4, 4, 1, 1), whole
     assert whole["full_bytes"] == size_of(wanted, *wanted) and whole["lost_names"] == [] and not whole["lost_more"], whole
@@ -151,7 +145,7 @@ def test_metrics_show_what_is_short_and_when_it_is_whole_again(five, seed):
     """Nobody asks for anything: the proxy that leads counts by itself."""
     assert client.request("PUT", f"{five.endpoint}/v1/cluster/set-config?redundancy.interval=1s", expect=False).status == 200
     wanted = bodies(seed, count=4)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     wait_until(lambda: states(five) == (4, 0, 0, 0), 30, "all are counted as full", every=0.05)
     assert shown(five, "tarn_bucket_bytes", state="full") == size_of(wanted, *wanted)
     assert (shown(five, "tarn_bucket_survives_drives"), shown(five, "tarn_bucket_survives_nodes")) == (1, 1)
@@ -169,7 +163,7 @@ def test_what_is_lost_is_named(five, seed):
     """More files are gone than the code can bear."""
     five.expect_errors("lost|no slice could be made")
     wanted = bodies(seed, count=3)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     for index in (0, 2):
         damage(five, "n-1", index, lambda path, _: os.remove(path))
     lost = wait_until(lambda: (now := five.redundancy("cut"))["lost"] == 1 and now, 10, "one is lost")
@@ -190,7 +184,7 @@ def test_what_is_lost_is_named(five, seed):
 
 def test_slices_move_to_one_that_joins_and_off_one_that_leaves(five, seed):
     wanted = bodies(seed, count=24)
-    store(five, wanted)
+    five.fill("cut", wanted, durable=True)
     before = slices(five)
     new = five.add_target()
     wait_until_in_place(five)

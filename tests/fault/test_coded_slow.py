@@ -37,9 +37,7 @@ def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, 
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", PROPS)
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(8)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(8)})
     slow = rng.choice(cluster.targets())
     drive = stage.disks[slow][0]
     files = {said["name"]: path for path, said in attribute.slices(cluster.drives(slow)) if said["slice"]["index"] < 2}
@@ -77,9 +75,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_replica(make_stage, s
         props = {"ec": props["ec"] | {"data_slices": 1, "parity_slices": 1}}
     cluster.create_bucket("cut", props)
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(6)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(6)})
     slow = rng.choice(cluster.targets())
     drive = stage.disks[slow][0]
     stage.kill(slow)  # and with it what its process remembers
@@ -112,9 +108,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, 
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", {"mirror": {"enabled": True, "domain": "node", "copies": 3}})
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(70_000) for i in range(8)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", 8, 70_000, rng)
     slow, dead = rng.sample(cluster.targets(), 2)
     drive = stage.disks[slow][0]
     stage.kill(slow)  # and with it what its process remembers
@@ -191,9 +185,7 @@ def test_a_drive_that_hangs_holds_up_no_reader_and_no_writer_for_longer_than_unt
     cluster.expect_errors(r" (error|warn|critical) ")
     cluster.create_bucket("cut", props(layout, 4, 2))
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes((500, 3000, 70 * KIB, 300 * KIB)[i % 4]) for i in range(120)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", 120, (500, 3000, 70 * KIB, 300 * KIB), rng)
     ends, calls, unanswered, wrong = threading.Event(), [], [], []
 
     def timed(kind, name, body=None):

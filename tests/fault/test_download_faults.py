@@ -91,9 +91,7 @@ def test_another_proxy_goes_on_with_a_download(make_cluster, flawed, seed):
 def test_a_web_server_that_goes_in_the_middle_of_files(make_cluster, tmp_path, seed):
     rng = seeded(seed, "server")
     server = WebServer(tmp_path / "web", rate="64k")
-    bodies = {f"f-{i:02}": rng.randbytes(8 * MIB + 1000 * i) for i in range(4)}
-    for name, body in bodies.items():
-        server.write(name, body)
+    bodies = server.fill({f"f-{i:02}": rng.randbytes(8 * MIB + 1000 * i) for i in range(4)})
     with server:
         cluster = upstream_cluster(make_cluster, server, targets=2)
         job = begin(cluster, "range", "data", template=f"{server.url}/f-{{00..03}}")

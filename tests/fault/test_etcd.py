@@ -69,8 +69,7 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_stage, how, seed):
     cluster.expect_errors(ERRORS)
     still = {f"s{i}": rng.randbytes(rng.choice((0, 10, 5000))) for i in range(10)}
     cluster.create_bucket("still")
-    for name, body in still.items():
-        assert cluster.put("still", name, body).status == 200
+    cluster.fill("still", still)
     wait_until_in_place(cluster)  # a new cluster publishes maps until all have joined
     before = owners(cluster)
     crowd = crowd_of(stage, seed)

@@ -53,9 +53,7 @@ class Tier:
         self.cluster, (self.disk,) = self.stage.cluster, self.stage.disks["t1"]
         answer = make_bucket(self.cluster, BUCKET, server.url, {"lru": {"dont_evict_time": "0s"} | (props or {})})
         assert answer.status == 200, answer
-        self.own = {f"own-{i}": rng.randbytes(MIB) for i in range(5)}
-        for name, body in self.own.items():
-            assert self.cluster.put("data", name, body).status == 200
+        self.own = self.cluster.fill("data", [f"own-{i}" for i in range(5)], MIB, rng)
         self.bodies = {}
         for i in range(count or 3 * room(self.disk, 1.0)):
             self.bodies[f"shard-{i:03}"] = rng.randbytes(SIZE)
@@ -194,9 +192,7 @@ def test_a_write_that_finds_no_room_has_it_made(make_tier):
     large = client.request("PUT", cluster.url("data", "large"), bytes(200 * MIB), expect=False)
     assert large.status == 507, large
     assert evicted(cluster) == before
-    more = {f"more-{i}": tier.rng.randbytes(4 * MIB) for i in range(12)}
-    for name, body in more.items():
-        assert cluster.put("data", name, body).status == 200, name
+    more = cluster.fill("data", [f"more-{i}" for i in range(12)], 4 * MIB, tier.rng)
     tier.own |= more
     assert evicted(cluster) > before
     tier.assert_right()

@@ -68,10 +68,7 @@ def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
     print(f"layout {layout}")
     cluster.create_bucket("cut", props(layout, k, m))
     wait_until_in_place(cluster)
-    wanted = {f"n-{i:03}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(24)}
-    for name, body in wanted.items():
-        answer = cluster.put("cut", name, body)
-        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
+    wanted = cluster.fill("cut", [f"n-{i:03}" for i in range(24)], SIZES, rng, durable=True)
     large = [name for name, body in wanted.items() if len(body) > LIMIT]
     for name in large[:4]:
         lies = drives_of_slices(cluster, name)
@@ -117,9 +114,7 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
     dies = rng.choice(cluster.targets())
     dead = rng.choice(stage.disks[dies])
     names = [name for target in cluster.targets() if target != dies for name in cluster.names_owned_by(target, "cut", 5)]
-    wanted = {name: rng.randbytes(200 * KIB) for name in names}
-    for name, body in wanted.items():
-        assert cluster.put("cut", name, body).status == 200
+    wanted = cluster.fill("cut", names, 200 * KIB, rng)
     wait_survives(cluster, 2)
     cluster.expect_errors(DEAD_DRIVE)
     held = len(attribute.slices([dead.mountpoint]))
@@ -161,8 +156,7 @@ class Lost:
         self.owned = {target: self.cluster.names_owned_by(target, "cut", 8) for target in self.cluster.targets()}
         self.wanted = {name: self.rng.randbytes(200 * KIB) for names in self.owned.values() for name in names}
         self.wanted |= {f"small-{i}": self.rng.randbytes(LIMIT) for i in range(8)}
-        for name, body in self.wanted.items():
-            assert self.cluster.put("cut", name, body).status == 200
+        self.cluster.fill("cut", self.wanted)
         all_disks = [(target, disk) for target in self.cluster.targets() for disk in self.stage.disks[target]]
         self.target, self.dead = max(all_disks, key=lambda its: min(map(len, self.records(*its))))
         self.wrong = {}

@@ -83,8 +83,7 @@ def test_acknowledged_metadata_outlives_an_index_that_lost_its_tail(make_cluster
     """The index is as it was before the PATCH: what was acknowledged since is in the files."""
     cluster = make_cluster(targets=1, drives=1)
     names = [f"n-{i}" for i in range(20)]
-    for name in names:
-        assert cluster.put("data", name, name.encode()).status == 200
+    cluster.fill("data", names)
     cluster.kill("t1")
     index = cluster.drives("t1")[0] / ".tarn" / "index"
     shutil.copytree(index, tmp_path / "index")

@@ -332,8 +332,7 @@ def test_a_name_that_no_drive_shows_is_absent_only_when_all_have_their_copies(ma
     cluster = stage.cluster
     cluster.expect_errors(MIRROR_ERRORS)
     make_bucket(cluster)
-    for name in ("a", "b", "c"):
-        assert cluster.put("m", name, b"x" * 100).status == 200
+    cluster.fill("m", dict.fromkeys(("a", "b", "c"), b"x" * 100))
     d1, d2, d3 = cluster.drives("t1")
 
     def ask(name):
@@ -377,9 +376,7 @@ def test_a_change_beside_a_drive_that_fails_leaves_lists_complete(make_stage, se
     cluster = stage.cluster
     cluster.expect_errors(MIRROR_ERRORS)
     make_bucket(cluster)
-    bodies = {f"n-{i:02}": b"%d" % i * 1000 for i in range(16)}
-    for name, body in bodies.items():
-        assert cluster.put("m", name, body).status == 200
+    bodies = cluster.fill("m", {f"n-{i:02}": b"%d" % i * 1000 for i in range(16)})
     wait_full(cluster, len(bodies))
     wait_noted(cluster)
     path = paths_of(cluster, "n-07")[0]

@@ -20,9 +20,7 @@ def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_
     stage = make_stage(targets=2, drives=1)
     cluster = stage.cluster
     names = [f"n-{i}" for i in range(24)]
-    bodies = {name: os.urandom(rng.choice([0, 100, 70_000, MIB + 1, 3 * MIB])) for name in names}
-    for name, body in bodies.items():
-        assert cluster.put("data", name, body).status == 200
+    bodies = cluster.fill("data", {name: os.urandom(rng.choice([0, 100, 70_000, MIB + 1, 3 * MIB])) for name in names})
 
     def everything():
         return attribute.objects([*cluster.drives("t1"), *cluster.drives("t2")])
@@ -65,9 +63,7 @@ def test_a_target_killed_during_a_resilver_has_everything_once_after_the_next(ma
     rng = seeded(seed, "resilver")
     stage = make_stage(targets=1, drives=1, settings={"resilver.enabled": "false"})
     cluster = stage.cluster
-    bodies = {f"n-{i}": os.urandom(rng.choice([0, 100, 70_000, MIB + 1])) for i in range(40)}
-    for name, body in bodies.items():
-        assert cluster.put("data", name, body).status == 200
+    bodies = cluster.fill("data", {f"n-{i}": os.urandom(rng.choice([0, 100, 70_000, MIB + 1])) for i in range(40)})
     before = attribute.objects(cluster.drives("t1"))
     drives = cluster.add_drive("t1")
     points = ["move.block", "put.before_attribute", "put.before_index", "delete.before_tombstone", "delete.before_unlink"]

@@ -22,9 +22,7 @@ def make(make_cluster, count=12, size=600_000, options=None, **settings):
     cluster.create_bucket("cut", PROPS)
     wait_until_in_place(cluster)
     rng = random.Random(1)
-    wanted = {f"n-{i}": rng.randbytes(size) for i in range(count)}
-    for name, body in wanted.items():
-        assert cluster.put("cut", name, body).status == 200
+    wanted = cluster.fill("cut", count, size, rng)
     return cluster, wanted
 
 
@@ -149,10 +147,7 @@ def store_wide(cluster, seed, count, size):
     cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"parity_slices": 2}})
     wait_until_in_place(cluster)
     rng = random.Random(seed)
-    wanted = {f"n-{i:03}": rng.randbytes(size) for i in range(count)}
-    for name, body in wanted.items():
-        assert cluster.put("cut", name, body).status == 200
-    return wanted
+    return cluster.fill("cut", [f"n-{i:03}" for i in range(count)], size, rng)
 
 
 def lose_slices(cluster, target):

@@ -64,9 +64,7 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     cluster.create_bucket("cut", PROPS)
     wait_until_in_place(cluster)
     rng = random.Random(seed)
-    wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(60)}
-    for name, body in wanted.items():
-        assert cluster.put("cut", name, body).status == 200
+    wanted = cluster.fill("cut", 60, 50_000, rng)
     drive = max(cluster.drives("t3"), key=lambda each: len(list(attribute.slices([each]))))
     held = {said["name"] for _, said in attribute.slices([drive])}
     target = cluster.nodes["t3"]["id"]

@@ -32,10 +32,7 @@ def store(cluster, bucket, props, sizes, rng):
     if bucket != "data":  # that is there already
         cluster.create_bucket(bucket, props)
         wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(size) for i, size in enumerate(sizes)}
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
-    return bodies
+    return cluster.fill(bucket, len(sizes), sizes, rng)
 
 
 def files(cluster, bucket):

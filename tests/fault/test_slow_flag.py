@@ -97,9 +97,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", BUCKETS[kind])
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(rng.choice((70, 300)) * KIB) for i in range(12)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", {f"n-{i}": rng.randbytes(rng.choice((70, 300)) * KIB) for i in range(12)})
     def read_all():
         for name in bodies:
             answer = cluster.get("cut", name)
@@ -159,9 +157,7 @@ def test_readers_come_back_to_a_slow_drive(make_stage, seed):
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", BUCKETS["on nodes"])
     wait_until_in_place(cluster)
-    bodies = {f"n-{i}": rng.randbytes(50 * KIB) for i in range(16)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
+    bodies = cluster.fill("cut", 16, 50 * KIB, rng)
     stage.kill("t1", "t2")
     away = rng.choice(cluster.drives("t2"))
     lost = {attribute.decode(said)["name"] for said in attribute.data_files([away]).values()}

@@ -43,8 +43,7 @@ def mirrored(make_stage):
     cluster = stage.cluster
     cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
     names = [f"n-{i:02}" for i in range(12)]
-    for name in names:
-        assert cluster.put("m", name, b"old").status == 200
+    cluster.fill("m", dict.fromkeys(names, b"old"))
     return stage, names, cluster.drives("t1")[0]
 
 
@@ -55,8 +54,7 @@ def test_tombstones_go_after_their_time(make_stage):
     names = [f"n-{i:02}" for i in range(40)]
     gone, kept = names[:30], names[30:]
     for bucket in ("data", "m"):
-        for name in names:
-            assert cluster.put(bucket, name, b"old").status == 200
+        cluster.fill(bucket, dict.fromkeys(names, b"old"))
     wait_until_in_place(cluster)
     for bucket in ("data", "m"):
         for name in gone:
@@ -119,8 +117,7 @@ def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage)
     wait_until_in_place(cluster)
     mine = cluster.names_owned_by("t2", "data", 15)
     *others, extra = cluster.names_owned_by("t1", "data", 16)
-    for name in [*mine, *others]:
-        assert cluster.put("data", name, b"old").status == 200
+    cluster.fill("data", dict.fromkeys([*mine, *others], b"old"))
     stage.kill("t2")
     wait_until(lambda: flags_of(cluster, "t2"), 10, "t2 is down", every=0.1)
     delete(cluster, mine, others)
@@ -146,8 +143,7 @@ def test_a_target_that_was_away_for_too_long_is_not_let_in_with_what_it_has(make
     cluster.expect_errors(ERRORS)
     wait_until_in_place(cluster)
     names = cluster.names_owned_by("t2", "data", 10)
-    for name in names:
-        assert cluster.put("data", name, b"old").status == 200
+    cluster.fill("data", dict.fromkeys(names, b"old"))
     stage.kill("t2")
     wait_until(lambda: flags_of(cluster, "t2"), 10, "t2 is down", every=0.1)
     delete(cluster, names[:5])

@@ -12,11 +12,6 @@ BUCKET = "s3://data"
 pytestmark = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
 
 
-def upload(s3, bodies):
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="data", Key=name, Body=body)
-
-
 def get(cluster, name):
     return client.request("GET", cluster.url(BUCKET, name), expect=False)
 
@@ -34,7 +29,7 @@ def is_up(cluster, disk):
 def test_what_lives_on_other_drives_is_fetched_and_kept_while_one_is_away(make_stage, s3, rng, restarts):
     """Lists are whole meanwhile, and what lives on the drive is passed through. Back again, it serves what it had."""
     bodies = {f"{i:02}.tar": rng.randbytes(rng.randrange(1, 300_000)) for i in range(60)}
-    upload(s3, bodies)
+    s3.fill("data", bodies)
     stage = upstream_cluster(make_stage, s3, targets=1, drives=3, fs="ext4")
     cluster, disk = stage.cluster, rng.choice(stage.disks["t1"])
     cluster.expect_errors(DRIVE_ERRORS)

@@ -23,10 +23,7 @@ ON_DRIVES = {"mirror": {"enabled": True, "copies": 2}}
 
 
 def filled(server, rng, count, size, prefix="shard"):
-    bodies = {f"{prefix}-{i:03}": rng.randbytes(size) for i in range(count)}
-    for name, body in bodies.items():
-        server.write(name, body)
-    return bodies
+    return server.fill({f"{prefix}-{i:03}": rng.randbytes(size) for i in range(count)})
 
 
 def copies(cluster, only=()):
@@ -122,9 +119,7 @@ def test_all_copies_go_together(make_cluster, tmp_path, rng):
     """They come when they are wanted, and go with an eviction, a delete, and another version upstream."""
     with S3Server(tmp_path / "s3") as s3:
         s3.client.create_bucket(Bucket="data")
-        bodies = {f"o-{i}": rng.randbytes(100_000 + i) for i in range(8)}
-        for name, body in bodies.items():
-            s3.client.put_object(Bucket="data", Key=name, Body=body)
+        bodies = s3.fill("data", {f"o-{i}": rng.randbytes(100_000 + i) for i in range(8)})
         cluster, bucket = upstream_cluster(make_cluster, s3), "s3://data"
         assert make_bucket(cluster, bucket, s3.url).status == 200
         assert cluster.bodies(bucket, bodies) == bodies
@@ -325,8 +320,7 @@ def test_what_is_written_through_has_slices_also_where_that_is_wanted_later(make
         bodies = {f"o-{i}": rng.randbytes(100_000 + i) for i in range(4)}
         cluster, bucket = upstream_cluster(make_cluster, s3, targets=4), "s3://data"
         assert make_bucket(cluster, bucket, s3.url).status == 200
-        for name, body in bodies.items():
-            assert cluster.put(bucket, name, body).status == 200
+        cluster.fill(bucket, bodies)
         assert cluster.bucket_action("PATCH", bucket, "set-bprops", props("striped")).status == 200
         wait_until(lambda: cluster.redundancy(bucket)["coded"] == len(bodies), 60, "what was there is cut into slices")
         bodies["o-0"], bodies["more"] = rng.randbytes(300_000), rng.randbytes(200_000)
@@ -347,8 +341,7 @@ def test_slices_go_with_their_objects(make_cluster, tmp_path, rng):
         bodies = {f"o-{i}": rng.randbytes(100_000 + i) for i in range(6)}
         cluster, bucket = upstream_cluster(make_cluster, s3, targets=4), "s3://data"
         assert make_bucket(cluster, bucket, s3.url, props("striped")).status == 200
-        for name, body in bodies.items():
-            assert cluster.put(bucket, name, body).status == 200
+        cluster.fill(bucket, bodies)
         wait_full(cluster, len(bodies), bucket)
         evict(cluster, bucket, "o-0")
         assert cluster.delete(bucket, "o-1").status == 200

@@ -120,8 +120,7 @@ def make_on_disks(make_stage, web, bodies, targets=1, drives=1, props=None):
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     assert make_bucket(cluster, BUCKET, web.url, props).status == 200
-    for name, body in bodies.items():
-        web.write(name, body)
+    web.fill(bodies)
     assert cluster.bodies(BUCKET, bodies) == bodies
     wait_stored(cluster, BUCKET, *bodies)
     assert cluster.bodies(BUCKET, bodies) == bodies  # from drives: their files are open from here on

@@ -89,9 +89,7 @@ def more(counts, names):
     pytest.param(MIB, 0, True, id="replaced", marks=pytest.mark.gate("D1, of a cache")),
     pytest.param(3 * MIB, MIB, True, id="answers that had begun", marks=pytest.mark.gate("D1, of a cache"))])
 def test_what_a_yanked_drive_had_is_read_on_and_fetched_once_more(make_stage, web, seed, rng, most, in_memory, replaced):
-    bodies = {f"{i:02}.tar": rng.randbytes((20_000, most)[i % 2] - i) for i in range(24)}
-    for name, body in bodies.items():
-        web.write(name, body)
+    bodies = web.fill({f"{i:02}.tar": rng.randbytes((20_000, most)[i % 2] - i) for i in range(24)})
     stage = upstream_cluster(make_stage, web, targets=1, drives=2, fs="ext4", faultable=True)
     cluster, (disk, other) = stage.cluster, stage.disks["t1"]
     cluster.expect_errors(DRIVE_ERRORS)
@@ -114,9 +112,7 @@ def test_what_a_yanked_drive_had_is_read_on_and_fetched_once_more(make_stage, we
     assert {name for name, count in away.items() if count > 1} == lost
     wait_until(lambda: cluster.logs["t1"].matching(f"drive closed drive={disk.mountpoint}$"), 30, "it is let go of")
     # While it may come back, what it had is passed through, and is not kept. What was never read is read, too.
-    cold = {f"cold-{i}": rng.randbytes(5000) for i in range(4)}
-    for name, body in cold.items():
-        web.write(name, body)
+    cold = web.fill({f"cold-{i}": rng.randbytes(5000) for i in range(4)})
     assert cluster.bodies(BUCKET, bodies | cold) == bodies | cold
     assert requests(web, bodies) == more(away, lost)
 

@@ -79,8 +79,7 @@ def get(cluster, name):
 def test_what_a_drive_had_that_stays_away_lives_on_the_others(make_stage, s3, rng, target):
     """It is fetched once more, written and deleted there, also while upstream is away. Back again, the drive changes nothing."""
     bodies = bodies_of(rng)
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="data", Key=name, Body=body)
+    s3.fill("data", bodies)
     stage = make_cache(make_stage, s3)
     cluster, disk = stage.cluster, rng.choice(stage.disks["t1"])
     assert cluster.bodies(BUCKET, bodies) == bodies
@@ -124,8 +123,7 @@ def test_what_a_drive_had_that_stays_away_lives_on_the_others(make_stage, s3, rn
 def test_a_drive_that_is_back_has_nothing_of_before(make_stage, s3, rng, while_down):
     """Versions that were overtaken meanwhile are not believed when the drive that has the newer ones goes."""
     old = bodies_of(rng)
-    for name, body in old.items():
-        s3.client.put_object(Bucket="data", Key=name, Body=body)
+    s3.fill("data", old)
     stage = make_cache(make_stage, s3, drives=2, settings={"resilver.enabled": "false"})
     cluster, (first, second) = stage.cluster, stage.disks["t1"]
     assert cluster.bodies(BUCKET, old) == old
@@ -133,9 +131,7 @@ def test_a_drive_that_is_back_has_nothing_of_before(make_stage, s3, rng, while_d
     lost = sorted(objects_on(first))
     assert 4 <= len(lost) < len(old)
     lose(stage, "t1", first)
-    new = {name: rng.randbytes(50_000) for name in lost[:-1]}
-    for name, body in new.items():
-        assert cluster.put(BUCKET, name, body).status == 200
+    new = cluster.fill(BUCKET, lost[:-1], 50_000, rng)
     assert cluster.delete(BUCKET, lost[-1]).status == 200
     assert set(new) <= objects_on(second)
     give_back(stage, "t1", first, while_down)
@@ -160,9 +156,7 @@ def test_nothing_is_evicted_while_a_former_owner_may_have_what_came_before(make_
     names = [name for name in old if cluster.owner(BUCKET, name) == "t1"]
     give_names_to(cluster, "t2")
     wait_until(lambda: all(cluster.owner(BUCKET, name) == "t2" for name in names), 20, "all names are those of t2")
-    new = {name: rng.randbytes(1000) for name in names}
-    for name, body in new.items():
-        assert cluster.put(BUCKET, name, body).status == 200
+    new = cluster.fill(BUCKET, names, 1000, rng)
     disk = max(stage.disks["t2"], key=lambda each: len(objects_on(each) & set(names)))
     lost = objects_on(disk) & set(names)
     assert lost and lost <= set().union(*map(objects_on, stage.disks["t1"])), "t1 has the versions before"
@@ -195,9 +189,7 @@ def test_a_drive_that_is_away_for_a_moment_holds_up_the_eviction_of_another(make
     give_back(stage, "t1", first)
     # On the first drive it is said that these are being written; on the second one they stay, as that is away.
     lose(stage, "t1", second, evicts=False)
-    new = {name: rng.randbytes(1000) for name in behind}
-    for name, body in new.items():
-        assert cluster.put(BUCKET, name, body).status == 200
+    new = cluster.fill(BUCKET, behind, 1000, rng)
     second.mount()
     wait_until(lambda: is_up(cluster, "t1", second), 30, "the drive is in again")
     lose(stage, "t1", first, evicts=False, before=1)
@@ -228,9 +220,7 @@ def test_a_drive_that_was_given_up_before_has_nothing_of_before(make_stage, flaw
     disks.run("umount", "-l", first.mountpoint)
     wait_let_go(stage, "t1", first)
     detach(cluster, "t1", first.mountpoint)
-    new = {name: rng.randbytes(1000) for name in names}
-    for name, body in new.items():
-        assert cluster.put(BUCKET, name, body).status == 200
+    new = cluster.fill(BUCKET, names, 1000, rng)
     assert objects_on(second) & set(names)
     lose(stage, "t1", second)
     first.mount()
@@ -295,8 +285,7 @@ def test_a_fetch_that_began_before_its_drive_was_lost_is_not_kept(make_stage, fl
         readers = [pool.submit(cluster.get, BUCKET, name) for name in names]
         wait_until(lambda: all(flawed.gets(name) for name in names), 30, "all are being fetched")
         wait_until(lambda: counted(cluster, "fills_running") == len(names), 30, "all are being fetched")
-        for name, body in new.items():
-            assert cluster.put(BUCKET, name, body).status == 200
+        cluster.fill(BUCKET, new)
         lose(stage, "t1", full)
         flawed.flaws.clear()
         goes_on.set()

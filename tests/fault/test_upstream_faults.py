@@ -15,10 +15,6 @@ from harness.waiting import wait_until
 MIB = 1 << 20
 
 
-def fills_running(cluster, node):
-    return cluster.metric(node, "tarn_upstream_fills_running")
-
-
 def read_at_last(cluster, bucket, name):
     """The body, as a client gets it that tries again; never a wrong one, nor "it does not exist"."""
     def read():

@@ -12,10 +12,6 @@ from harness.waiting import wait_until
 MIB = 1 << 20
 
 
-def fills_running(cluster, node):
-    return cluster.metric(node, "tarn_upstream_fills_running")
-
-
 @contextlib.contextmanager
 def setting(event):
     """Sets it at the end, whatever comes: handlers of a server wait for it."""
@@ -30,8 +26,7 @@ def open_hand_over(make_cluster, server):
     something to give, and does not."""
     cluster = upstream_cluster(make_cluster, server, targets=2, meta="etcd", settings={"rebalance.enabled": "false"})
     make_bucket(cluster, "s3://data", server.url)
-    for i in range(20):
-        assert cluster.put("data", f"kept-{i}", b"x").status == 200
+    cluster.fill("data", dict.fromkeys((f"kept-{i}" for i in range(20)), b"x"))
     owner = cluster.owner("s3://data", "big.tar")
     return cluster, owner, next(node for node in cluster.targets() if node != owner)
 

@@ -69,9 +69,7 @@ def test_what_upstream_accepted_before_the_power_went_is_read(make_stage, s3, rn
     cluster, cut = stage.cluster, Cut(stage, s3, rng)
     cluster.expect_errors(DRIVE_ERRORS)
     assert make_bucket(cluster, BUCKET, s3.url, kept).status == 200
-    bodies = {name: rng.randbytes(100_000) for name in ("written", "deleted", "untouched")}
-    for name, body in bodies.items():
-        assert cluster.put(BUCKET, name, body).status == 200
+    bodies = cluster.fill(BUCKET, ("written", "deleted", "untouched"), 100_000, rng)
 
     bodies["written"] = rng.randbytes(100_000)
     cut.during("PUT", "written", bodies["written"])

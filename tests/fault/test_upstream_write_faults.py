@@ -392,8 +392,7 @@ def test_a_copy_that_synchronizes_asks_again_before_it_deletes(make_cluster, s3)
     cluster = upstream_cluster(make_cluster, s3, targets=1)
     make_bucket(cluster, "s3://followed", s3.url)
     cluster.create_bucket("follower")
-    for name in ("gone", "late"):
-        assert cluster.put("follower", name, b"old").status == 200
+    cluster.fill("follower", dict.fromkeys(("gone", "late"), b"old"))
     cluster.kill("t1")
     cluster.start("t1", fail_points="batch.object=kill@2", environment=CREDENTIALS)  # the first one is a copy, this one a delete
     job = cluster.bucket_action("POST", "s3://followed", "copy-bck", {"synchronize": True}, query="&bck_to=ais/@%23/follower/")

@@ -3,8 +3,10 @@
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -377,6 +379,20 @@ class Cluster:
 
     def get(self, bucket, name, **options):
         return client.request("GET", self.url(bucket, name), **options)
+
+    def fill(self, bucket, objects, size=None, rng=random, durable=False, **options):
+        """Stores objects, and returns {name: body}. `objects` are such a dict, or names, or a count ("n-0" and so on). Each of
+        those has its name as its body, or else `size` random bytes; of several sizes each has its turn. With `durable` no
+        object may lack a copy or a slice. `options` are those of put()."""
+        if isinstance(objects, int):
+            objects = [f"n-{i}" for i in range(objects)]
+        if not isinstance(objects, dict):
+            sizes = itertools.cycle([size] if size is None or isinstance(size, int) else size)
+            objects = {name: name.encode() if each is None else rng.randbytes(each) for name, each in zip(objects, sizes)}
+        for name, body in objects.items():
+            answer = self.put(bucket, name, body, **options)
+            assert answer.status == 200 and not (durable and "Tarn-Durability" in answer.headers), f"{name}: {answer!r}"
+        return objects
 
     def bodies(self, bucket, names=None, **listed):
         """{name: body} of `names`, or of what a list with `listed` says. Fails with what came when one is not read."""

@@ -87,6 +87,12 @@ class WebServer(Server):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
 
+    def fill(self, bodies, folder=""):
+        """Has files {name: body} below a folder, and returns them."""
+        for name, body in bodies.items():
+            self.write(os.path.join(folder, name), body)
+        return bodies
+
     def start(self):
         pid = self.directory / "pid"  # which nginx writes when the port is its own, and no other server's
         pid.unlink(missing_ok=True)
@@ -123,6 +129,12 @@ class S3Server(Server):
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=os.environ | self.environment())
         wait_alive(self.name, self.process, self.is_ready)
         return self
+
+    def fill(self, bucket, bodies, **options):
+        """Stores {name: body} in a bucket that is there, and returns them."""
+        for name, body in bodies.items():
+            self.client.put_object(Bucket=bucket, Key=name, Body=body, **options)
+        return bodies
 
     def is_ready(self):
         if not listens(self.port):

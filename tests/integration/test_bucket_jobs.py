@@ -24,14 +24,6 @@ def copy(cluster, source, goal, **value):
     return answer.text
 
 
-def fill(cluster, bucket, names, size=1000):
-    made = {}
-    for name in names:
-        made[name] = name.encode() * (size // len(name) + 1)
-        assert cluster.put(bucket, name, made[name]).status == 200
-    return made
-
-
 @pytest.fixture
 def goal(cluster):
     """A name for a bucket that is not there yet."""
@@ -45,7 +37,7 @@ def goal(cluster):
 
 def test_a_copy_has_everything(cluster, bucket, goal):
     cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": {"enabled": False}, "extra": {"custom": "of us"}})
-    made = fill(cluster, bucket, [f"dir{i % 3}/n-{i}" for i in range(40)])
+    made = cluster.fill(bucket, [f"dir{i % 3}/n-{i}" for i in range(40)], 1000)
     made["large"] = bytes(range(256)) * 20_000
     assert cluster.put(bucket, "large", made["large"]).status == 200
     body = json.dumps({"value": {"color": "red"}}).encode()
@@ -69,7 +61,7 @@ def test_a_copy_has_everything(cluster, bucket, goal):
 
 
 def test_names_are_chosen_and_changed_on_the_way(cluster, bucket, goal):
-    fill(cluster, bucket, ["a.jpg", "a.tar.jpg", "in/b.jpg", "in/deep/c.jpg", "in/d.txt", "jpg", "z"])
+    cluster.fill(bucket, ["a.jpg", "a.tar.jpg", "in/b.jpg", "in/deep/c.jpg", "in/d.txt", "jpg", "z"], 1000)
     copy(cluster, bucket, goal, **{"prefix": "in/", "prepend": "old/", "ext": {"jpg": "png"}})
     assert cluster.names(goal) == ["old/in/b.png", "old/in/d.txt", "old/in/deep/c.png"]
     assert cluster.get(goal, "old/in/b.png").body == cluster.get(bucket, "in/b.jpg").body
@@ -80,7 +72,7 @@ def test_names_are_chosen_and_changed_on_the_way(cluster, bucket, goal):
 
 
 def test_a_dry_run_counts_and_writes_nothing(cluster, bucket, goal):
-    made = fill(cluster, bucket, ["a", "b", "dir/c"])
+    made = cluster.fill(bucket, ["a", "b", "dir/c"], 1000)
     found = snaps(cluster, copy(cluster, bucket, goal, dry_run=True))
     assert total(found, "loc-objs") == 3 and total(found, "loc-bytes") == sum(map(len, made.values()))
     assert cluster.names(goal) == []
@@ -91,9 +83,9 @@ def test_a_dry_run_counts_and_writes_nothing(cluster, bucket, goal):
 
 
 def test_synchronize_deletes_what_the_source_has_not(cluster, bucket, goal):
-    made = fill(cluster, bucket, [f"n-{i}" for i in range(20)] + ["other/x"])
+    made = cluster.fill(bucket, [f"n-{i}" for i in range(20)] + ["other/x"], 1000)
     copy(cluster, bucket, goal)
-    fill(cluster, goal, [f"extra-{i}" for i in range(10)] + ["n-extra"])
+    cluster.fill(goal, [f"extra-{i}" for i in range(10)] + ["n-extra"], 1000)
     for i in range(0, 20, 3):
         assert cluster.delete(bucket, f"n-{i}").status == 200
         del made[f"n-{i}"]
@@ -107,7 +99,7 @@ def test_synchronize_deletes_what_the_source_has_not(cluster, bucket, goal):
 
 
 def test_copies_that_make_no_sense_are_refused(cluster, bucket, goal):
-    fill(cluster, bucket, ["a"])
+    cluster.fill(bucket, ["a"], 1000)
     for value, status_code, says in [
         ({"synchronize": True, "prepend": "x"}, 400, "synchronize"), ({"synchronize": True, "ext": {"a": "b"}}, 400, "synchronize"),
         ({"num-workers": 1000}, 400, "num-workers"), ({"num-workers": "3"}, 400, "num-workers"), ({"prefix": "../"}, 400, "prefix"),
@@ -130,7 +122,7 @@ def test_copies_that_make_no_sense_are_refused(cluster, bucket, goal):
 
 
 def test_a_name_that_cannot_be_is_an_error_of_the_job(cluster, bucket, goal):
-    fill(cluster, bucket, ["a" * 1000, "b", "c"])
+    cluster.fill(bucket, ["a" * 1000, "b", "c"], 1000)
     job = to_bucket(cluster, bucket, "copy-bck", goal, {"prepend": "p" * 30}).text
     assert "at most 1024" in ended(cluster, job)["err"]
     job = to_bucket(cluster, bucket, "copy-bck", goal, {"prepend": "p" * 30, "coer": True}).text
@@ -145,7 +137,7 @@ def slow_cluster(make_cluster, milliseconds, **options):
     """A cluster whose targets take so long for each object of a copy, and 160 objects."""
     points = {name: f"copy_bucket.object=sleep:{milliseconds}" for name in ("t1", "t2")}
     cluster = make_cluster(targets=2, drives=1, fail_points=points, **options)
-    fill(cluster, "data", [f"n-{i}" for i in range(160)])
+    cluster.fill("data", [f"n-{i}" for i in range(160)], 1000)
     return cluster
 
 
@@ -222,7 +214,7 @@ def test_what_one_target_cannot_copy_keeps_no_other_from_its_own(slow):
         if slow.owner("data", name) == bad:
             assert slow.delete("data", name).status == 200
     bad_name = slow.names_owned_by(bad, "data", 1, prefix="b" * 1000)[0]
-    fill(slow, "data", [bad_name])
+    slow.fill("data", [bad_name], 1000)
     good = [name for name in slow.names("data") if name != bad_name]
     assert len(good) > 10
     job = to_bucket(slow, "data", "copy-bck", "copied", {"prepend": "p" * 30, "coer": True, "num-workers": -1}).text
@@ -233,7 +225,7 @@ def test_what_one_target_cannot_copy_keeps_no_other_from_its_own(slow):
 def test_nobody_is_told_that_a_part_of_a_failed_job_is_done(slow):
     """Clients wait until the parts are idle, and look for an error then."""
     bad_name = slow.names_owned_by("t1", "data", 1, prefix="b" * 1000)[0]
-    fill(slow, "data", [bad_name])
+    slow.fill("data", [bad_name], 1000)
     job = to_bucket(slow, "data", "copy-bck", "copied", {"prepend": "p" * 30}).text
     seen = []
     while not seen or not all(snap["is_idle"] for snap in seen[-1].values()):
@@ -284,7 +276,7 @@ def bucket_names(cluster):
 
 def test_a_rename_keeps_everything_and_moves_nothing(cluster, goal):
     source = cluster.create_bucket(f"source-{next(_numbers)}")
-    made = fill(cluster, source, [f"n-{i}" for i in range(30)])
+    made = cluster.fill(source, [f"n-{i}" for i in range(30)], 1000)
     etags = {name: cluster.head(source, name).headers["ETag"] for name in made}
     owners = {name: cluster.owner(source, name) for name in made}
     job = rename(cluster, source, goal)
@@ -306,7 +298,7 @@ def test_a_rename_keeps_everything_and_moves_nothing(cluster, goal):
 
 def test_a_name_that_was_left_can_be_used_again(cluster, goal):
     source = cluster.create_bucket(f"source-{next(_numbers)}")
-    fill(cluster, source, ["a", "b"])
+    cluster.fill(source, ["a", "b"], 1000)
     rename(cluster, source, goal)
     cluster.create_bucket(source)
     try:
@@ -327,7 +319,7 @@ def test_a_name_that_was_left_can_be_used_again(cluster, goal):
 
 def test_renames_that_cannot_be_and_those_that_are_done(cluster, bucket, goal):
     source = cluster.create_bucket(f"source-{next(_numbers)}")
-    made = fill(cluster, source, ["a"])
+    made = cluster.fill(source, ["a"], 1000)
     for source_name, where, status_code, tcode in [
         (source, bucket, 409, "ErrBucketAlreadyExists"), ("no-such-bucket", goal, 404, "ErrBckNotFound"), (source, source, 400, None),
         (source, "v1", 400, None), (source, "a b", 400, None), (source, "aws/@#/x/", 501, "ErrUnsupp"), ("no-such-bucket", bucket, 409, None),
@@ -385,9 +377,9 @@ def test_nothing_acknowledged_is_lost_during_a_rename(cluster, goal):
 def test_a_renamed_bucket_survives_restarts_and_lost_indexes(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
     cluster.create_bucket("old")
-    made = fill(cluster, "old", [f"n-{i}" for i in range(40)])
+    made = cluster.fill("old", [f"n-{i}" for i in range(40)], 1000)
     rename(cluster, "old", "new")
-    made |= fill(cluster, "new", [f"m-{i}" for i in range(40)])
+    made |= cluster.fill("new", [f"m-{i}" for i in range(40)], 1000)
     cluster.down()
     for name in ("t1", "t2"):
         for drive in cluster.drives(name):
@@ -403,7 +395,7 @@ def test_a_renamed_bucket_survives_restarts_and_lost_indexes(make_cluster):
 def test_any_target_sends_readers_of_a_renamed_bucket_on(cluster, goal):
     """AIStore's clients that read from targets hash the name that they know."""
     source = cluster.create_bucket(f"source-{next(_numbers)}")
-    made = fill(cluster, source, ["a", "b", "c", "d"])
+    made = cluster.fill(source, ["a", "b", "c", "d"], 1000)
     rename(cluster, source, goal)
     for name, body in made.items():
         for target in cluster.targets():

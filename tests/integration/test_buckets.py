@@ -105,16 +105,14 @@ def test_properties_are_set_merged_and_reset(cluster, spare):
 def test_a_change_of_properties_is_in_force_on_every_target(cluster, bucket):
     """Version numbers stop to grow with the very next write, whichever target takes it."""
     names = [f"x{i}" for i in range(12)]
-    for name in names:
-        assert cluster.put(bucket, name, b"1").status == 200
+    cluster.fill(bucket, dict.fromkeys(names, b"1"))
 
     def change(enabled):
         value = {"versioning": {"enabled": enabled}}
         assert call(cluster, "PATCH", f"/{bucket}", {"action": "set-bprops", "value": value}).status == 200
 
     def versions():
-        for name in names:
-            assert cluster.put(bucket, name, b"2").status == 200
+        cluster.fill(bucket, dict.fromkeys(names, b"2"))
         return {cluster.head(bucket, name).headers["Ais-Version"] for name in names}
 
     assert versions() == {"2"}

@@ -13,6 +13,7 @@ from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
 SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 300 * KIB + 5)
+RED = {"Ais-Custom-Md": "color=red"}
 
 
 @pytest.fixture
@@ -20,14 +21,6 @@ def four(make_cluster):
     cluster = make_cluster(targets=4, drives=1)
     wait_until_in_place(cluster)
     return cluster
-
-
-def fill(cluster, count=12):
-    bodies = {f"n-{i}": os.urandom(SIZES[i % len(SIZES)]) for i in range(count)}
-    for name, body in bodies.items():
-        answer = client.request("PUT", cluster.url("cut", name), body, {"Ais-Custom-Md": "color=red"}, expect=False)
-        assert answer.status == 200, answer
-    return bodies
 
 
 def heads(cluster, names):
@@ -69,7 +62,7 @@ def files(cluster):
 def test_another_coding(four):
     """Layout, k, m and limit of a coded bucket: objects keep ETag, version, time and metadata."""
     four.create_bucket("cut", props("striped"))
-    bodies = fill(four)
+    bodies = four.fill("cut", 12, SIZES, headers=RED)
     before = heads(four, bodies)
     assert all(head["Ais-Custom-Md"] for head in before.values())
     coded = sum(len(body) > LIMIT for body in bodies.values())
@@ -95,7 +88,7 @@ def test_slices_for_what_is_there_and_whole_objects_again(four, first):
     """While clients read and write."""
     mirror = {"mirror": {"enabled": True, "domain": "node", "copies": 2}}
     four.create_bucket("cut", mirror if first != "plain" else None)
-    bodies = fill(four, 24)
+    bodies = four.fill("cut", 24, SIZES, headers=RED)
     stop, wrong, written = threading.Event(), [], {}
 
     def read():
@@ -142,9 +135,7 @@ def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
     """Switched off, the coding is still that of objects that nobody can read: they are short of slices, not full."""
     four.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices")
     four.create_bucket("cut", props("striped", 2, 1))
-    bodies = {f"n-{i}": os.urandom(70 * KIB + i) for i in range(3)}
-    for name, body in bodies.items():
-        assert four.put("cut", name, body).status == 200
+    bodies = four.fill("cut", {f"n-{i}": os.urandom(70 * KIB + i) for i in range(3)})
     gone = 0
     for target in four.targets():
         for path, said in attribute.slices(four.drives(target)):
@@ -183,7 +174,7 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
 
 def test_ec_encode_as_aistores_clients_ask_for_it(four):
     four.create_bucket("cut")
-    bodies = fill(four)
+    bodies = four.fill("cut", 12, SIZES, headers=RED)
     value = json.dumps({"data_slices": 1, "parity_slices": 1, "objsize_limit": LIMIT})
     answer = four.bucket_action("POST", "cut", "ec-encode", value)
     assert answer.status == 200, answer
@@ -208,8 +199,7 @@ def test_what_was_overtaken_stays_hidden_when_records_get_copies_on_drives(make_
     wait_until_in_place(cluster)
     cluster.create_bucket("cut", props("striped", 1, 1))
     owned = cluster.names_owned_by("t1", "cut", 24)
-    for name in owned:
-        assert cluster.put("cut", name, b"old").status == 200
+    cluster.fill("cut", dict.fromkeys(owned, b"old"))
     first, second = cluster.drives("t1")
     aside = first.parent / "aside"
     on = lambda drive: {name: said["generation"] for name, said in attribute.objects([drive], "cut").items()}

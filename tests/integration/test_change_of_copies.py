@@ -8,7 +8,7 @@ from harness import client
 from harness.jobs import ended, snaps, stop, total
 from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
-from test_node_copies import ON_NODES, fill, files_of, read_all, redundancy, wait_agree
+from test_node_copies import ON_NODES, files_of, read_all, redundancy, store_varied, wait_agree
 
 ONE_MORE = {"mirror": {"enabled": True, "domain": "node", "copies": 2}}
 
@@ -35,15 +35,12 @@ def change(cluster, method, action, value):
 
 
 def put_all(cluster, names, text="before"):
-    bodies = {name: f"{name} {text}".encode() for name in names}
-    for name, body in bodies.items():
-        assert cluster.put("two", name, body).status == 200
-    return bodies
+    return cluster.fill("two", {name: f"{name} {text}".encode() for name in names})
 
 
 def test_the_number_of_copies_changes_under_what_is_there(three):
     three.create_bucket("two", ON_NODES)
-    bodies = fill(three)
+    bodies = store_varied(three)
     assert three.delete("two", "dir0/n-0").status == 200
     del bodies["dir0/n-0"]
     count = len(bodies)
@@ -73,7 +70,7 @@ def test_the_number_of_copies_changes_under_what_is_there(three):
 
 def test_a_bucket_without_copies_gets_them(three):
     three.create_bucket("two")
-    bodies = fill(three)
+    bodies = store_varied(three)
     assert three.delete("two", "dir0/n-0").status == 200
     del bodies["dir0/n-0"]
     assert {len(each) for each in files_of(three).values()} == {1}
@@ -86,7 +83,7 @@ def test_a_bucket_without_copies_gets_them(three):
 
 def test_changes_that_follow_each_other_end_with_the_last(three):
     three.create_bucket("two", ON_NODES)
-    bodies = fill(three, 30)
+    bodies = store_varied(three, 30)
     jobs = [begin(three, "POST", "make-n-copies", copies) for copies in (3, 1, 2, 3, 2)]
     for job in jobs:
         end = ended(three, job)
@@ -98,7 +95,7 @@ def test_changes_that_follow_each_other_end_with_the_last(three):
 
 def test_a_job_that_is_stopped_is_gone_on_with_by_the_targets(three):
     three.create_bucket("two", ON_NODES)
-    bodies = fill(three, 30)
+    bodies = store_varied(three, 30)
     job = begin(three, "POST", "make-n-copies", 3)
     stop(three, id=job)
     ended(three, job)

@@ -19,10 +19,7 @@ from harness.wire import Wire
 @pytest.fixture
 def shards(cluster, bucket):
     """Twelve objects s-00.tar to s-11.tar and what is in them."""
-    bodies = {f"s-{i:02d}.tar": f"shard {i}".encode() * (i + 1) for i in range(12)}
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
-    return bodies
+    return cluster.fill(bucket, {f"s-{i:02d}.tar": f"shard {i}".encode() * (i + 1) for i in range(12)})
 
 
 # --- templates ---------------------------------------------------------------------------------------------------
@@ -89,8 +86,7 @@ def test_jobs_on_many_objects(cli, cluster, bucket):
     """By --template, --prefix, --list and --all the cluster does it, not the command."""
     goal = f"{bucket}-many"
     names = [f"a-{i:03}" for i in range(12)] + ["dir/x", "dir/y"]
-    for name in names:
-        assert cluster.put(bucket, name, name.encode()).status == 200
+    cluster.fill(bucket, names)
     assert cli.ok("cp", bucket, goal, "--template", "a-@010", "--prepend", "p/").startswith(b"copied 10 objects")
     assert cluster.names(goal) == [f"p/a-{i:03}" for i in range(10)]  # as in `tarn get`: 000 to 009
     assert json.loads(cli.ok("cp", bucket, goal, "--list", "dir/x,a-011", "--json"))["objects"] == 2
@@ -200,7 +196,7 @@ def test_put_of_many_files_keeps_or_numbers_names(cli, cluster, bucket, here):
     assert cluster.names(bucket, prefix="q/") == ["q/f0"]
 
 
-def fill(directory):
+def make_files(directory):
     (directory / "a" / "b").mkdir(parents=True)
     (directory / "a" / "b" / "x y.bin").write_bytes(os.urandom(3_000_000))
     (directory / "a" / "empty").write_bytes(b"")
@@ -211,7 +207,7 @@ def fill(directory):
 
 
 def test_put_r_adopts_a_directory_and_then_only_what_changed(cli, cluster, bucket, here):
-    files = fill(here)
+    files = make_files(here)
     told = json.loads(cli.ok("put", "-r", here, f"{bucket}/nfs", "--json"))
     assert (told["done"], told["skipped"], told["failed"], told["left_out"]) == (len(files), 0, 0, 0)
     assert told["bytes"] == sum(map(len, files.values()))
@@ -231,7 +227,7 @@ def test_put_r_adopts_a_directory_and_then_only_what_changed(cli, cluster, bucke
 
 
 def test_put_r_says_what_it_leaves_out_and_what_failed(cli, cluster, bucket, here):
-    fill(here)
+    make_files(here)
     os.mkfifo(here / "fifo")
     (here / "up").symlink_to("a")
     (here / "dangling").symlink_to("nothing")

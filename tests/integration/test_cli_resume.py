@@ -91,9 +91,7 @@ def test_a_part_that_is_whole_is_only_verified(cluster, bucket, here, big):
 
 
 def test_many_go_on_where_they_were(cluster, cli, bucket, here, rng):
-    bodies = {f"x{i}": rng.randbytes(8 * MIB) for i in range(4)}
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
+    bodies = cluster.fill(bucket, [f"x{i}" for i in range(4)], 8 * MIB, rng)
     words = ["get", "--json", "-j", "3", f"{bucket}/x{{0..3}}", here]
     came = stop_in_the_midst(cluster, signal.SIGKILL, words, here)
     with Wire(cluster.relay) as wire:

@@ -39,8 +39,7 @@ def test_bench_compares_drives_with_tarn(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
     cli = Cli(cluster.endpoint)
     body = os.urandom(8 << 20)
-    for i in range(24):
-        assert cluster.put("data", f"s-{i}", body).status == 200
+    cluster.fill("data", dict.fromkeys((f"s-{i}" for i in range(24)), body))
     drives = [str(drive) for target in cluster.targets() for drive in cluster.drives(target)]
     told = json.loads(cli.ok("bench", "--json"))  # it finds the drives itself
     assert sorted(each["drive"] for each in told["drives"]) == sorted(drives) and told["drives_elsewhere"] == 0

@@ -13,6 +13,8 @@ from harness.waiting import wait_until
 
 PR_SET_CHILD_SUBREAPER = 36
 DOWN = 1 << 16
+NAMES = [f"o-{i:02}" for i in range(30)]
+SIZES = range(3000, 3030)
 
 
 @pytest.fixture
@@ -43,13 +45,6 @@ def uuid_of(cluster):
     return cluster.smap()["uuid"]
 
 
-def fill(cluster, count=30):
-    bodies = {f"o-{i:02}": os.urandom(3000 + i) for i in range(count)}
-    for name, body in bodies.items():
-        assert cluster.put("data", name, body).status == 200
-    return bodies
-
-
 def all_drives(cluster):
     return [drive for target in cluster.targets() for drive in cluster.drives(target)]
 
@@ -67,7 +62,7 @@ def keys_in(etcd):
 
 def test_drives_keep_their_objects_for_an_export(make_cluster, reaper, tmp_path):
     cluster = make_cluster(targets=2, drives=2)
-    bodies, drives, old = fill(cluster), all_drives(cluster), uuid_of(cluster)
+    bodies, drives, old = cluster.fill("data", NAMES, SIZES), all_drives(cluster), uuid_of(cluster)
     cli = Cli(cluster.endpoint)
     cli.refuses(1, "cluster", "decommission", says="--yes")
     assert cluster.get("data", "o-00").status == 200
@@ -86,7 +81,7 @@ def test_drives_keep_their_objects_for_an_export(make_cluster, reaper, tmp_path)
 
 def test_user_data_is_erased_and_everything_can_be_used_again(make_cluster, reaper):
     cluster = make_cluster(targets=2, drives=2)
-    fill(cluster)
+    cluster.fill("data", NAMES, SIZES)
     drives, old = all_drives(cluster), uuid_of(cluster)
     cluster.create_bucket("more")
     assert end(cluster, rm_user_data=True).status == 200
@@ -100,7 +95,7 @@ def test_user_data_is_erased_and_everything_can_be_used_again(make_cluster, reap
 
 def test_a_node_that_is_down_stands_against_it_and_is_left_out_by_force(make_cluster, reaper, tmp_path):
     cluster = make_cluster(meta="etcd", proxies=2, targets=3, drives=1)
-    bodies = fill(cluster)
+    bodies = cluster.fill("data", NAMES, SIZES)
     drives, kept = all_drives(cluster), cluster.drives("t3")
     etcd, away = cluster.url_of("etcd1", "client"), cluster.nodes["t3"]["id"]
     cluster.kill("t3")
@@ -126,7 +121,7 @@ def test_a_node_that_is_down_stands_against_it_and_is_left_out_by_force(make_clu
 @pytest.mark.parametrize("point", ["end.bucket", "end.targets", "end.before_keys"])
 def test_it_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, reaper, point):
     cluster = make_cluster(meta="etcd", proxies=2, targets=2, drives=1, fail_points={"p1": f"{point}=kill"})
-    fill(cluster)
+    cluster.fill("data", NAMES, SIZES)
     drives, etcd = all_drives(cluster), cluster.url_of("etcd1", "client")
     cluster.create_bucket("more")
     ids = {name: cluster.nodes[name]["id"] for name in ("p1", "p2")}
@@ -158,7 +153,7 @@ def end_while_it_runs(cluster, proxy):
 
 def test_a_drive_that_cannot_be_emptied_keeps_the_cluster_from_ending_in_order(make_cluster, reaper):
     cluster = make_cluster(targets=2, drives=2)
-    fill(cluster)
+    cluster.fill("data", NAMES, SIZES)
     cluster.expect_errors("drive missing")
     missing, away = cluster.drives("t1")[1], cluster.nodes["t1"]["id"]
     cluster.kill("t1")

@@ -104,9 +104,7 @@ def test_an_overwrite_and_a_delete_take_the_slices_away(four):
 
 
 def test_it_is_read_without_any_one_target(four):
-    bodies = {f"n-{i}": os.urandom(100 * KIB + i) for i in range(12)}
-    for name, body in bodies.items():
-        assert four.put("cut", name, body).status == 200
+    bodies = four.fill("cut", {f"n-{i}": os.urandom(100 * KIB + i) for i in range(12)})
 
     def read(name):
         try:

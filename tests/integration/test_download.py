@@ -25,9 +25,7 @@ def cluster(upstream_cluster, web, s3, flawed):
 
 
 def test_single_and_multi_and_what_is_there_already(cluster, web, rng):
-    bodies = {"a.tar": rng.randbytes(9 * MIB + 3), "dir/b c.tar": rng.randbytes(70_000), "empty": b""}
-    for name, body in bodies.items():
-        web.write(name, body)
+    bodies = web.fill({"a.tar": rng.randbytes(9 * MIB + 3), "dir/b c.tar": rng.randbytes(70_000), "empty": b""})
     one = fetched(cluster, "single", "data", link=f"{web.url}/a.tar", object_name="x/a.tar", description="the first")
     assert one["description"] == "the first" and one["xaction_id"] == one["id"] and not one["aborted"] and one["all_dispatched"]
     assert counts(one) == {"finished": 1, "skipped": 0, "error": 0, "scheduled": 1, "total": 1}
@@ -66,9 +64,7 @@ def test_single_and_multi_and_what_is_there_already(cluster, web, rng):
 
 
 def test_a_range_into_coded_and_copied_buckets(cluster, web, rng):
-    bodies = {f"shard-{i:04}.tar": rng.randbytes(100_000 + i) for i in range(40)}
-    for name, body in bodies.items():
-        web.write(f"set/{name}", body)
+    bodies = web.fill({f"shard-{i:04}.tar": rng.randbytes(100_000 + i) for i in range(40)}, "set")
     cluster.create_bucket("coded", {"ec": {"enabled": True, "data_slices": 1, "parity_slices": 1, "objsize_limit": 0}})
     cluster.create_bucket("mirror", {"mirror": {"enabled": True, "copies": 2}})
     cluster.create_bucket("nodes", {"mirror": {"enabled": True, "copies": 2, "domain": "node"}})
@@ -87,8 +83,7 @@ def test_a_range_into_coded_and_copied_buckets(cluster, web, rng):
 def test_a_bucket_with_an_upstream(cluster, s3, rng):
     bodies = {f"train/{i:03}.{kind}": rng.randbytes(1000 + i) for i in range(20) for kind in ("tar", "idx")}
     s3.client.create_bucket(Bucket="imagenet")
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="imagenet", Key=name, Body=body)
+    s3.fill("imagenet", bodies)
     assert make_bucket(cluster, "s3://imagenet", s3.url).status == 200
     done = fetched(cluster, "backend", "s3://imagenet", prefix="train/00", suffix=".tar")
     assert counts(done) == {"finished": 10, "skipped": 0, "error": 0, "scheduled": 10, "total": 10}, done
@@ -327,9 +322,7 @@ def test_links_of_a_cloud(cluster, s3, rng):
 
 def test_by_the_command_line(cluster, web, tmp_path, rng):
     tarn = Cli(cluster.endpoint)
-    bodies = {f"c{i}.bin": rng.randbytes(1000 + i) for i in range(5)}
-    for name, body in bodies.items():
-        web.write(f"cli/{name}", body)
+    bodies = web.fill({f"c{i}.bin": rng.randbytes(1000 + i) for i in range(5)}, "cli")
     job = tarn.ok("download", f"{web.url}/cli/c{{0..4}}.bin", "data/sub").decode().strip()
     ended(cluster, job)
     cluster.assert_bodies("data", {f"sub/{name}": body for name, body in bodies.items()})

@@ -39,11 +39,10 @@ def drive_of(cluster, name):
     return entry["location"].split("mp[")[1].split(",")[0]
 
 
-def fill(cluster, count=20):
+def spread(cluster, count=20):
     """Objects on both drives: {name: drive}."""
-    for i in range(count):
-        assert cluster.put("data", f"o{i}", b"%d" % i).status == 200
-    found = {f"o{i}": drive_of(cluster, f"o{i}") for i in range(count)}
+    names = cluster.fill("data", {f"o{i}": b"%d" % i for i in range(count)})
+    found = {name: drive_of(cluster, name) for name in names}
     assert len(set(found.values())) == 2, found
     return found
 
@@ -59,7 +58,7 @@ def test_orders_at_the_same_time_wait_for_each_other(one):
 
 
 def test_a_disabled_drive_answers_503_and_takes_nothing_until_it_is_enabled(one):
-    lies = fill(one)
+    lies = spread(one)
     first, second = map(str, one.drives("t1"))
     there = [name for name in lies if lies[name] == first]
     assert change(one, "disable-mp", first, "?dntres=true").status == 200
@@ -104,15 +103,14 @@ def test_a_disabled_drive_answers_503_and_takes_nothing_until_it_is_enabled(one)
 
 
 def test_a_new_drive_is_used_at_once_and_after_a_restart(one):
-    lies = fill(one)
+    lies = spread(one)
     third = one.directory / "t1" / "third"
     third.mkdir()
     assert change(one, "attach-mp", third).status == 200
     again = change(one, "attach-mp", third)
     assert again.status == 400 and "in use already" in again.json()["message"]
     assert str(third) in paths(one)["available"]
-    for i in range(30):
-        assert one.put("data", f"new{i}", b"new").status == 200
+    one.fill("data", dict.fromkeys((f"new{i}" for i in range(30)), b"new"))
     used = [f"new{i}" for i in range(30) if drive_of(one, f"new{i}") == str(third)]
     assert used
     assert one.metric("t1", "tarn_drive_up", drive=str(third)) == 1
@@ -138,7 +136,7 @@ def test_a_new_drive_is_used_at_once_and_after_a_restart(one):
 
 
 def test_a_detached_drive_is_gone_until_it_is_attached_again(one):
-    lies = fill(one)
+    lies = spread(one)
     first, second = map(str, one.drives("t1"))
     there = [name for name in lies if lies[name] == first]
     assert change(one, "detach-mp", first, "?dntres=true").status == 200
@@ -174,8 +172,7 @@ def test_readers_and_writers_do_not_notice(one):
     third = one.directory / "t1" / "third"
     third.mkdir()
     body = bytes(range(256)) * 1024
-    for i in range(24):
-        assert one.put("data", f"r{i}", body).status == 200
+    one.fill("data", dict.fromkeys((f"r{i}" for i in range(24)), body))
     stop, wrong = threading.Event(), []
 
     def read(i):
@@ -306,7 +303,7 @@ def test_the_command_line_changes_drives(one):
     cli = Cli(one.endpoint)
     node, third = one.nodes["t1"]["id"], one.directory / "t1" / "third"
     third.mkdir()
-    fill(one)
+    spread(one)
     cli.ok("drive", "attach", node, third)
     shown = json.loads(cli.ok("--json", "drive", "ls"))
     assert {row["drive"]: row["state"] for row in shown} == {str(path): "up" for path in (*one.drives("t1"), third)}
@@ -369,7 +366,7 @@ def places(cluster):
 @pytest.mark.parametrize("back", ["attach-mp", "enable-mp"])
 def test_objects_move_by_themselves_when_a_drive_comes(one, back):
     """A job of kind resilver begins without an operator, and then look-ups visit one drive again."""
-    lies = fill(one, 60)
+    lies = spread(one, 60)
     first, third = one.drives("t1")[0], one.directory / "t1" / "third"
     third.mkdir()
     if back == "enable-mp":
@@ -390,7 +387,7 @@ def test_objects_move_by_themselves_when_a_drive_comes(one, back):
 
 
 def test_what_came_with_dntres_moves_after_a_restart(one):
-    lies = fill(one, 60)
+    lies = spread(one, 60)
     third = one.directory / "t1" / "third"
     third.mkdir()
     assert change(one, "attach-mp", third, "?dntres=true").status == 200
@@ -404,7 +401,7 @@ def test_what_came_with_dntres_moves_after_a_restart(one):
 
 def test_resilver_enabled_false_leaves_objects_where_they_are(make_cluster):
     one = make_cluster(targets=1, drives=2, settings={"resilver.enabled": "false"})
-    fill(one, 40)
+    spread(one, 40)
     third = one.directory / "t1" / "third"
     third.mkdir()
     assert change(one, "attach-mp", third).status == 200
@@ -419,7 +416,7 @@ def test_resilver_enabled_false_leaves_objects_where_they_are(make_cluster):
 
 @pytest.mark.parametrize("action", ["detach-mp", "disable-mp"])
 def test_a_drive_gives_away_what_it_holds_before_it_goes(one, action):
-    lies = fill(one, 60)
+    lies = spread(one, 60)
     first, second = map(str, one.drives("t1"))
     gone = [name for name in lies if lies[name] == first][0]
     assert one.delete("data", gone).status == 200
@@ -445,8 +442,7 @@ def test_a_drive_gives_away_what_it_holds_before_it_goes(one, action):
 def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_cluster):
     one = make_cluster(targets=1, drives=2, settings={"rebalance.bandwidth": "100KiB"})
     body = bytes(range(256)) * 256
-    for i in range(60):
-        assert one.put("data", f"o{i}", body).status == 200
+    one.fill("data", dict.fromkeys((f"o{i}" for i in range(60)), body))
     first, second = map(str, one.drives("t1"))
     there = places(one)[first]
     assert change(one, "detach-mp", first).status == 200
@@ -458,8 +454,7 @@ def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_clust
     # It stays, with what it has, and takes files again.
     assert change(one, "enable-mp", first).status == 200
     assert paths(one) == {"available": [first, second], "waiting_dd": [], "disabled": []}
-    for i in range(20):
-        assert one.put("data", f"new{i}", body).status == 200
+    one.fill("data", dict.fromkeys((f"new{i}" for i in range(20)), body))
     assert any(drive_of(one, f"new{i}") == first for i in range(20))
     # It goes again, over a kill.
     assert change(one, "detach-mp", first).status == 200
@@ -484,7 +479,7 @@ def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_clust
 
 
 def test_a_drive_does_not_leave_when_the_others_have_no_room(one):
-    fill(one)
+    spread(one)
     first = str(one.drives("t1")[0])
     settings = "space.highwm=1&space.out_of_space=1"
     assert client.request("PUT", f"{one.endpoint}/v1/cluster/set-config?{settings}", b"", expect=False).status == 200
@@ -497,7 +492,7 @@ def test_a_drive_does_not_leave_when_the_others_have_no_room(one):
 def test_an_old_version_does_not_come_back_with_its_drive(make_cluster, away, back):
     """Written anew without its drive, which is back when the one with the new version is missing: 503, never the old one."""
     one = make_cluster(targets=1, drives=2, settings={"resilver.enabled": "false"})
-    lies = fill(one)
+    lies = spread(one)
     first, second = one.drives("t1")
     name = next(name for name in lies if lies[name] == str(first))
     wait_until(lambda: change(one, away, first, "?dntres=true").status == 200, 10, "out of service")
@@ -528,7 +523,7 @@ def test_an_old_version_does_not_come_back_with_its_drive(make_cluster, away, ba
 
 
 def test_a_known_drive_whose_directory_is_gone_is_a_missing_drive(one):
-    lies = fill(one)
+    lies = spread(one)
     first, second = one.drives("t1")
     one.expect_errors("drive missing")
     for place in ("empty", "missing", "file"):
@@ -555,7 +550,7 @@ def test_a_known_drive_whose_directory_is_gone_is_a_missing_drive(one):
 
 def test_copies_are_made_elsewhere_when_their_drive_leaves(one):
     """Objects with copies, one of them with its only one on the drive, and objects without."""
-    fill(one)
+    spread(one)
     first, second = one.drives("t1")
     one.create_bucket("twice", {"mirror": {"enabled": True}})
     assert change(one, "disable-mp", second, "?dntres=true").status == 200
@@ -565,8 +560,7 @@ def test_copies_are_made_elsewhere_when_their_drive_leaves(one):
     third.mkdir()
     assert change(one, "enable-mp", second).status == 200 and change(one, "attach-mp", third).status == 200
     names = ["alone", *(f"o{i}" for i in range(20))]
-    for name in names[1:]:
-        assert one.put("twice", name, name.encode()).status == 200
+    one.fill("twice", names[1:])
     assert change(one, "detach-mp", first).status == 200
     wait_until(lambda: paths(one) == {"available": [str(second), str(third)], "waiting_dd": [], "disabled": []}, 30, "it is gone")
     for name in names:

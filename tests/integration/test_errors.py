@@ -144,8 +144,7 @@ def test_a_name_whose_target_is_down_is_503_and_never_404(make_cluster):
     cluster = make_cluster(targets=3, drives=1, settings=LONG_LEASES)  # its names are nobody else's meanwhile
     mine = cluster.names_owned_by("t2", "data", 4)
     other = cluster.names_owned_by("t1", "data", 1)[0]
-    for name in [*mine, other]:
-        assert cluster.put("data", name, name.encode()).status == 200
+    cluster.fill("data", [*mine, other])
     never_stored = cluster.names_owned_by("t2", "data", 1, prefix="absent")[0]
     cluster.kill("t2")
 

@@ -174,9 +174,7 @@ def test_slices_are_cut_from_the_full_copy_when_too_few_are_left(four):
 @pytest.mark.deep("more than 10 s")
 def test_the_full_copy_follows_the_owner(four):
     restart_with(four)
-    bodies = {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)}
-    for name, body in bodies.items():
-        assert four.put("cut", name, body).status == 200
+    bodies = four.fill("cut", {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)})
     leaves = four.owner("cut", "n-0")
     put_aside(four, leaves)
     wait_until(lambda: attribute.slices(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")

@@ -13,6 +13,8 @@ from harness.waiting import guarded, wait_until
 
 JSON = {"Content-Type": "application/json"}
 OBJECTS = 200
+NAMES = [f"dir{i % 7}/n-{i:04}" for i in range(OBJECTS)]
+SIZES = range(6, 306, 6)
 SLOW = "copy_bucket.object=sleep:25"
 SLOWER = "copy_bucket.object=sleep:100"  # a copy of all objects takes 6 s at least
 SLOWEST = "copy_bucket.object=sleep:400"  # it does not end before a test ends it
@@ -55,14 +57,6 @@ def record(cluster, job):
     return json.loads(nodes.stored(cluster, f"/tarn-jobs/job/{job}")[0])
 
 
-def fill(cluster, bucket, count=OBJECTS):
-    """`count` objects, some megabytes in all."""
-    made = {f"dir{i % 7}/n-{i:04}": b"%06d" % i * (i % 50 + 1) for i in range(count)}
-    for name, body in made.items():
-        assert cluster.put(bucket, name, body).status == 200
-    return made
-
-
 def begin_copy(cluster, proxy, goal, source="data", at_least=5, **value):
     uname = urllib.parse.quote(f"ais/@#/{goal}/", safe="")
     answer = ask(cluster, proxy, "POST", f"/v1/buckets/{source}?bck_to={uname}",
@@ -97,7 +91,7 @@ def slow_pair(make_cluster, slow):
 
 def test_another_proxy_finishes_what_a_killed_one_began(make_cluster):
     pair = slow_pair(make_cluster, SLOWER)
-    made = fill(pair, "data")
+    made = pair.fill("data", NAMES, SIZES)
     job = begin_copy(pair, "p2", "copied", at_least=20)
     pair.endpoint = pair.url_of("p1")
     waits = []
@@ -120,7 +114,7 @@ def test_another_proxy_finishes_what_a_killed_one_began(make_cluster):
 def test_the_end_of_a_job_is_known_at_its_driver_as_soon_as_elsewhere(make_cluster):
     """The driver has the end of a job in the meta store, where others read it, before it notes that itself."""
     pair = slow_cluster(make_cluster, meta="etcd", proxies=2, others={"p2": "jobs.after_write=sleep:1500"})
-    fill(pair, "data")
+    pair.fill("data", NAMES, SIZES)
     job = begin_copy(pair, "p2", "one", at_least=0)
     end = ended(pair, "p1", job)
     assert status(pair, "p2", job) == end
@@ -130,7 +124,7 @@ def test_the_end_of_a_job_is_known_at_its_driver_as_soon_as_elsewhere(make_clust
 
 def test_a_job_is_stopped_at_any_proxy_and_stays_so(make_cluster):
     pair = slow_pair(make_cluster, SLOWEST)
-    fill(pair, "data")
+    pair.fill("data", NAMES, SIZES)
     job = begin_copy(pair, "p2", "one")
     assert stop(pair, "p1", job).status == 200
     for proxy in ("p1", "p2"):
@@ -163,7 +157,7 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     # Targets go on meanwhile, so each part takes longer than a start of the proxy.
     slow = "copy_bucket.object=sleep:75"
     cluster = slow_cluster(make_cluster, slow)
-    made = fill(cluster, "data")
+    made = cluster.fill("data", NAMES, SIZES)
     job = begin_copy(cluster, "p1", "copied", at_least=20)
 
     def answered():
@@ -193,7 +187,7 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
 
 def test_a_target_that_is_killed_goes_on_with_its_part(make_cluster):
     cluster = slow_cluster(make_cluster, SLOWER)
-    made = fill(cluster, "data")
+    made = cluster.fill("data", NAMES, SIZES)
     job = begin_copy(cluster, "p1", "copied", at_least=30)
     cluster.kill("t2")
     assert status(cluster, "p1", job)["end_time"] == 0
@@ -241,7 +235,7 @@ def cluster_summary(cluster):
 def test_tarn_shows_waits_for_and_stops_jobs(make_cluster):
     cluster = slow_cluster(make_cluster, SLOWEST)
     tarn = Cli(cluster.endpoint)
-    fill(cluster, "data")
+    cluster.fill("data", NAMES, SIZES)
     job = begin_copy(cluster, "p1", "copied")
     shown = json.loads(tarn.ok("job", "ls", "--json"))
     # What moves as targets join is a job as well, and may begin only now.
@@ -286,7 +280,7 @@ def rebalances(cluster):
 def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
     nodes.wait_until_in_place(cluster)
-    made = fill(cluster, "data", 60)
+    made = cluster.fill("data", NAMES[:60], SIZES)
     job = f"g{nodes.give_names_to(cluster, 't1')}"
     wait_until(lambda: job in rebalances(cluster), 20, "the rebalance is noted")
     end = ended(cluster, "p1", job)
@@ -320,7 +314,7 @@ def limit(cluster, bandwidth):
 
 def test_a_resilver_is_a_job_of_one_target(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
-    made = fill(cluster, "data", 20)
+    made = cluster.fill("data", NAMES[:20], SIZES)
     target = cluster.nodes["t1"]["id"]
     start = lambda **value: ask(cluster, "p1", "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "resilver"} | value})
     answer = start(DaemonID=target)

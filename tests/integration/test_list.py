@@ -7,16 +7,11 @@ from harness import client
 from harness.waiting import wait_until
 
 
-def fill(cluster, bucket, names):
-    for name in names:
-        assert cluster.put(bucket, name, name.encode()).status == 200
-
-
 def test_pages_join_to_the_whole_in_order_of_bytes(cluster, bucket, rng):
     names = sorted({"".join(rng.choices("abÄz/-._0", k=rng.randint(1, 12))).strip("/").replace("//", "/")
                     for _ in range(80)} - {"", ".", ".."}, key=str.encode)
     names = [name for name in names if not any(part in ("", ".", "..") for part in name.split("/"))]
-    fill(cluster, bucket, rng.sample(names, len(names)))
+    cluster.fill(bucket, rng.sample(names, len(names)))
     assert cluster.names(bucket) == names
     for pagesize in (1, 7, len(names), len(names) + 1):
         assert cluster.names(bucket, pagesize=pagesize) == names
@@ -27,7 +22,7 @@ def test_pages_join_to_the_whole_in_order_of_bytes(cluster, bucket, rng):
 
 def test_prefix_and_start_after(cluster, bucket):
     names = ["a", "a/1", "a/2", "ab", "b/1", "b/2", "c"]
-    fill(cluster, bucket, names)
+    cluster.fill(bucket, names)
     assert cluster.names(bucket, prefix="a") == ["a", "a/1", "a/2", "ab"]
     assert cluster.names(bucket, prefix="a/") == ["a/1", "a/2"]
     assert cluster.names(bucket, prefix="nothing") == []
@@ -36,7 +31,7 @@ def test_prefix_and_start_after(cluster, bucket):
 
 
 def test_the_same_list_as_msgpack_and_as_json(cluster, bucket):
-    fill(cluster, bucket, ["one", "two", "three"])
+    cluster.fill(bucket, ["one", "two", "three"])
     body = json.dumps({"action": "list", "name": "", "value": {"props": "name,size"}}).encode()
     url = f"{cluster.endpoint}/v1/buckets/{bucket}?provider=ais"
     answer = client.request("GET", url, body, {"Accept": "application/msgpack"}, expect=False)
@@ -57,10 +52,10 @@ def test_an_empty_bucket_lists_as_empty(cluster, bucket):
 def test_names_written_during_a_list_do_not_disturb_it(cluster, bucket):
     """Whatever was there before the first page and stays is listed, once."""
     names = [f"n{i:03}" for i in range(0, 60, 2)]
-    fill(cluster, bucket, names)
+    cluster.fill(bucket, names)
     page = cluster.list_page(bucket, pagesize=10).json()
     seen = [entry["name"] for entry in page["entries"]]
-    fill(cluster, bucket, ["n001", "n031", "zz"])
+    cluster.fill(bucket, ["n001", "n031", "zz"])
     assert cluster.delete(bucket, "n002").status == 200
     while page["continuation_token"]:
         token = page["continuation_token"]
@@ -87,7 +82,7 @@ def test_list_is_complete_or_an_error(make_cluster):
     """With a target away a list would be short: it is refused until the target is back."""
     cluster = make_cluster()
     names = sorted(name for target in cluster.targets() for name in cluster.names_owned_by(target, "data", 10))
-    fill(cluster, "data", names)
+    cluster.fill("data", names)
     assert cluster.names("data") == names
     cluster.kill("t3")
     answer = cluster.list_page("data")

@@ -15,8 +15,7 @@ DIRECTORY, PRESENT = 256, 64
 
 @pytest.fixture
 def tree(cluster, bucket):
-    for name in ("a", "dir/a", "dir/b", "dir/sub/c", "dir/sub/d", "dir0", "e/f/g", "z"):
-        assert cluster.put(bucket, name, name.encode()).status == 200
+    cluster.fill(bucket, ("a", "dir/a", "dir/b", "dir/sub/c", "dir/sub/d", "dir0", "e/f/g", "z"))
     return bucket
 
 
@@ -123,8 +122,7 @@ def test_large_pages_in_msgpack(cluster, bucket):
 def test_a_prefix_is_the_beginning_of_a_text_and_nothing_else(cluster, bucket):
     """No path, no pattern (but for the one "*" at its end that AIStore drops), nothing that is encoded: in lists, copies and deletions."""
     names = ["a?b", "a[b]", "a{b}", "a%2Fb", "a/b", "a/c/d", "a b", "a.b", "a\\b", "A", "aß", "a+b", "a&b=c", "$", "~a", "-a"]
-    for name in names:
-        assert cluster.put(bucket, name, name.encode()).status == 200, name
+    cluster.fill(bucket, names)
     for prefix in sorted({name[:length] for name in names for length in range(1, len(name) + 1)}):
         assert cluster.names(bucket, prefix=prefix) == sorted((name for name in names if name.startswith(prefix)), key=str.encode), prefix
     for prefix in ("a/", "a?", "a%", "a["):

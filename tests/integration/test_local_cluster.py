@@ -92,8 +92,7 @@ def test_a_killed_process_is_gone_when_its_locks_are_released(tmp_path):
 def test_a_killed_node_comes_back_with_its_ports_and_its_data(make_cluster):
     cluster = make_cluster(**SMALL)
     names = [f"object-{i}" for i in range(20)]
-    for name in names:
-        assert cluster.put("data", name, name.encode()).status == 200
+    cluster.fill("data", names)
     before = cluster.nodes["t1"]
     cluster.kill("t1")
     assert not process_is_alive(before["pid"])

@@ -53,10 +53,8 @@ def wait_gone(cluster, node, seconds=30, proxy="p1"):
     wait_until(lambda: is_gone(cluster, node, proxy), seconds, f"{node} is gone from the map")
 
 
-def fill(cluster, count, size=1000):
-    bodies = {f"n-{i:03}": os.urandom(size + i) for i in range(count)}
-    for name, body in bodies.items():
-        assert cluster.put("data", name, body).status == 200
+def fill_and_settle(cluster, count, size=1000):
+    bodies = cluster.fill("data", {f"n-{i:03}": os.urandom(size + i) for i in range(count)})
     wait_until_in_place(cluster)
     return bodies
 
@@ -73,7 +71,7 @@ def lies(cluster, node):
 
 def test_a_target_is_drained_and_leaves_and_nobody_notices(make_cluster):
     cluster = make_cluster(targets=3, drives=2)
-    bodies = fill(cluster, 200)
+    bodies = fill_and_settle(cluster, 200)
     assert lies(cluster, "t3")
     drives = cluster.drives("t3")
     with Everybody(cluster, bodies):
@@ -93,7 +91,7 @@ def test_a_target_is_drained_and_leaves_and_nobody_notices(make_cluster):
 
 def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
     cluster = make_cluster(meta="etcd", proxies=3, targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
-    bodies = fill(cluster, 60, 4000)
+    bodies = fill_and_settle(cluster, 60, 4000)
     drives = cluster.drives("t1")
     ids = {cluster.nodes[proxy]["id"]: proxy for proxy in cluster.proxies}
     asked = ids[cluster.smap()["proxy_si"]["daemon_id"]]  # it leads, too
@@ -112,7 +110,7 @@ def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
 
 def test_a_target_that_dies_while_it_is_drained_goes_on_when_it_is_back(make_cluster):
     cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
-    bodies = fill(cluster, 60, 4000)
+    bodies = fill_and_settle(cluster, 60, 4000)
     does(cluster, "decommission-node", "t1")
     wait_until(lambda: told_by(cluster, "t1")["walk"]["objects"] > 0, 10, "t1 gives objects away")
     cluster.kill("t1")
@@ -129,7 +127,7 @@ def test_a_target_that_dies_while_it_is_drained_goes_on_when_it_is_back(make_clu
 
 def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    bodies = fill(cluster, 120)
+    bodies = fill_and_settle(cluster, 120)
     before = len(lies(cluster, "t2"))
     assert before > 10
     with Everybody(cluster, bodies):
@@ -147,7 +145,7 @@ def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluste
 
 def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_cluster):
     cluster = make_cluster(meta="etcd", proxies=2, targets=4, drives=1)
-    bodies = fill(cluster, 80)
+    bodies = fill_and_settle(cluster, 80)
     primary = cluster.smap()["proxy_si"]["daemon_id"]
     stays = next(proxy for proxy in cluster.proxies if cluster.nodes[proxy]["id"] == primary)
     (goes,) = {"p1", "p2"} - {stays}
@@ -190,7 +188,7 @@ def test_several_nodes_leave_at_once_and_come_back_when_they_are_told(make_clust
 
 def test_a_target_is_shut_down_when_its_objects_have_moved_and_stays_in_maintenance(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    bodies = fill(cluster, 60)
+    bodies = fill_and_settle(cluster, 60)
     cli = Cli(cluster.endpoint)
     cli.ok("node", "shutdown", cluster.nodes["t3"]["id"], "--yes", "--wait")
     cluster.wait_exit("t3")
@@ -212,7 +210,7 @@ def test_a_target_is_shut_down_when_its_objects_have_moved_and_stays_in_maintena
 
 def test_objects_are_given_up_only_when_that_is_said(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    bodies = fill(cluster, 60)
+    bodies = fill_and_settle(cluster, 60)
     cli = Cli(cluster.endpoint)
     held = len(lies(cluster, "t3"))
     refused = act(cluster, "decommission-node", "t3", skip_rebalance=True)
@@ -243,7 +241,7 @@ def test_objects_are_given_up_only_when_that_is_said(make_cluster):
 
 def test_a_target_that_stays_erases_what_it_holds_when_it_is_told_to(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
-    bodies = fill(cluster, 60)
+    bodies = fill_and_settle(cluster, 60)
     lost = {name for name in bodies if cluster.owner("data", name) == "t2"}
     does(cluster, "decommission-node", "t2", skip_rebalance=True, rm_user_data=True, no_shutdown=True, query="?frc=true")
     wait_until(lambda: lies(cluster, "t2") == [], 10, "t2 has erased what it held")
@@ -256,7 +254,7 @@ def test_a_target_that_stays_erases_what_it_holds_when_it_is_told_to(make_cluste
 
 def test_a_dead_target_is_taken_out_and_what_only_it_held_is_gone(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
-    bodies = fill(cluster, 40)
+    bodies = fill_and_settle(cluster, 40)
     lost = {name for name in bodies if cluster.owner("data", name) == "t1"}
     cluster.kill("t1")
     wait_until(lambda: any(node["flags"] >= 1 << 16 for node in stored_map(cluster)["nodes"]), 15, "t1 counts as down")
@@ -271,7 +269,7 @@ def test_a_dead_target_is_taken_out_and_what_only_it_held_is_gone(make_cluster):
 
 def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
-    bodies = fill(cluster, 90, 4000)
+    bodies = fill_and_settle(cluster, 90, 4000)
 
     def moved():
         return told_by(cluster, "t3")["walk"]["objects"]
@@ -319,8 +317,7 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
 def test_a_rebalance_that_was_asked_for_goes_on_when_a_killed_target_is_back(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
     names = cluster.names_owned_by("t2", "data", 12)
-    for name in names:
-        assert cluster.put("data", name, name.encode()).status == 200
+    cluster.fill("data", names)
     configure(cluster, enabled="false", workers="1")  # one by one: when the third is to be erased, two have been
     # What the cluster does not know of: objects of t2 lie on a drive of t1 as well.
     cluster.kill("t1")
@@ -343,7 +340,7 @@ def test_a_rebalance_that_was_asked_for_goes_on_when_a_killed_target_is_back(mak
 
 def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
-    bodies = fill(cluster, 60)
+    bodies = fill_and_settle(cluster, 60)
     configure(cluster, enabled="false")
     shown = client.request("GET", cluster.endpoint + "/v1/cluster?what=cluster_config").json()["rebalance"]
     assert shown == {"enabled": False, "bandwidth": "0B", "workers": 0}, shown

@@ -72,9 +72,7 @@ def test_every_way_to_write_keeps_both_copies_in_step(cluster, mirrored, rng):
 
 
 def test_the_number_of_copies_changes_under_what_is_there(cluster, bucket, rng):
-    bodies = {f"n-{i}": rng.randbytes(rng.choice((0, 100, 50_000, 1_100_000))) for i in range(12)}
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
+    bodies = cluster.fill(bucket, {f"n-{i}": rng.randbytes(rng.choice((0, 100, 50_000, 1_100_000))) for i in range(12)})
     assert set(listed(cluster, bucket).values()) == {1}
     # The pass that each target begins by itself may be faster than the job with some of them.
     assert change(cluster, "PATCH", bucket, "set-bprops", {"mirror": {"enabled": True}}) <= len(bodies)

@@ -13,14 +13,6 @@ from harness.waiting import wait_until
 _numbers = itertools.count(1)
 
 
-def fill(cluster, bucket, names, size=100):
-    made = {}
-    for name in names:
-        made[name] = name.encode() * (size // len(name) + 1)
-        assert cluster.put(bucket, name, made[name]).status == 200
-    return made
-
-
 def delete(cluster, bucket, **value):
     """Deletes to the end. The status of the job."""
     answer = delete_many(cluster, bucket, **value)
@@ -44,7 +36,7 @@ def goal(cluster):
 
 
 def test_a_list_is_deleted_and_nothing_else(cluster, bucket):
-    made = fill(cluster, bucket, [f"n-{i}" for i in range(40)] + ["dir/ä ö", "{0..1}"])
+    made = cluster.fill(bucket, [f"n-{i}" for i in range(40)] + ["dir/ä ö", "{0..1}"], 100)
     wanted = ["n-3", "n-17", "dir/ä ö", "{0..1}", "n-3"]
     job = good(delete(cluster, bucket, objnames=wanted, template=""))
     for name in set(wanted):
@@ -61,7 +53,7 @@ def test_a_list_is_deleted_and_nothing_else(cluster, bucket):
 
 def test_templates_mean_what_they_mean_to_aistore(cluster, bucket):
     names = [f"a-{i:03}.tar" for i in range(30)] + [f"a-{i}.tar" for i in range(12)] + ["a-0100.tar", "b-001.tar", "logs/x", "logs/y/z"]
-    made = fill(cluster, bucket, names)
+    made = cluster.fill(bucket, names, 100)
 
     def check(template, gone, **value):
         job = good(delete(cluster, bucket, template=template, **value))
@@ -84,7 +76,7 @@ def test_templates_mean_what_they_mean_to_aistore(cluster, bucket):
 
 
 def test_names_that_are_not_there(cluster, bucket):
-    fill(cluster, bucket, [f"n-{i}" for i in range(6)])
+    cluster.fill(bucket, [f"n-{i}" for i in range(6)], 100)
     end = delete(cluster, bucket, objnames=["n-0", "no-such", "n-1", "nor-this"])
     assert end["err"].startswith("2 of the 4 objects do not exist") and f"ais://{bucket}/" in end["err"], end
     assert cluster.names(bucket) == ["n-2", "n-3", "n-4", "n-5"], "the others are deleted all the same"
@@ -94,14 +86,14 @@ def test_names_that_are_not_there(cluster, bucket):
 
 
 def test_a_dry_run_deletes_nothing(cluster, bucket):
-    made = fill(cluster, bucket, [f"n-{i}" for i in range(6)])
+    made = cluster.fill(bucket, [f"n-{i}" for i in range(6)], 100)
     found = snaps(cluster, good(delete(cluster, bucket, template="n-{0..3}", dry_run=True)))
     assert total(found, "loc-objs") == 4 and total(found, "loc-bytes") == sum(len(made[f"n-{i}"]) for i in range(4))
     cluster.assert_bodies(bucket, made)
 
 
 def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
-    made = fill(cluster, bucket, [f"n-{i:02}.jpg" for i in range(30)] + ["dir/a.jpg", "dir/b"])
+    made = cluster.fill(bucket, [f"n-{i:02}.jpg" for i in range(30)] + ["dir/a.jpg", "dir/b"], 100)
     body = json.dumps({"value": {"color": "red"}}).encode()
     assert client.request("PATCH", cluster.url(bucket, "dir/b"), body, JSON).status == 200
     answer = copy_many(cluster, bucket, goal, template="n-{00..19}.jpg", coer=False, prefix="", prepend="", dry_run=False)
@@ -133,9 +125,9 @@ def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
 
 
 def test_synchronize_deletes_named_objects_that_the_source_has_not(cluster, bucket, goal):
-    made = fill(cluster, bucket, [f"n-{i}" for i in range(10)])
+    made = cluster.fill(bucket, [f"n-{i}" for i in range(10)], 100)
     idle(cluster, copy_many(cluster, bucket, goal, template="").text)
-    extra = fill(cluster, goal, ["n-10", "n-11", "n-x", "other"])
+    extra = cluster.fill(goal, ["n-10", "n-11", "n-x", "other"], 100)
     for name in ("n-1", "n-4"):
         assert cluster.delete(bucket, name).status == 200
     gone = {name: made.pop(name) for name in ("n-1", "n-4")}
@@ -153,7 +145,7 @@ def test_synchronize_deletes_named_objects_that_the_source_has_not(cluster, buck
 
 
 def test_what_makes_no_sense_is_refused(cluster, bucket, goal):
-    fill(cluster, bucket, ["a"])
+    cluster.fill(bucket, ["a"], 100)
     for value, says in [({}, "which objects"), ({"objnames": []}, "which objects"), ({"objnames": [], "template": ""}, "which objects"),
                         ({"objnames": ["a"], "template": "b"}, "both"), ({"template": "a{1..3"}, "a{1..3"), ({"template": "{1..99999999}"}, "10000000"),
                         ({"objnames": ["../a"]}, "component"), ({"objnames": "a"}, "no list"), ({"template": "a", "num-workers": 1000}, "num-workers")]:
@@ -181,7 +173,7 @@ def test_what_makes_no_sense_is_refused(cluster, bucket, goal):
 
 def test_a_long_list(cluster, bucket):
     """Names by the ten thousand in one message; most of them are not there."""
-    made = fill(cluster, bucket, [f"n-{i}" for i in range(50)])
+    made = cluster.fill(bucket, [f"n-{i}" for i in range(50)], 100)
     names = [f"n-{i}" for i in range(0, 60_000, 2)] + ["keep-none"]
     good(delete(cluster, bucket, objnames=names, coer=True))
     assert cluster.names(bucket) == sorted(name for name in made if int(name[2:]) % 2)
@@ -194,7 +186,7 @@ def test_a_long_list(cluster, bucket):
 def slow(make_cluster):
     """A cluster whose targets take 50 ms before each object of such a job, and 200 objects."""
     cluster = make_cluster(targets=2, drives=1, fail_points={name: "batch.object=sleep:50" for name in ("t1", "t2")})
-    fill(cluster, "data", [f"n-{i:03}" for i in range(200)])
+    cluster.fill("data", [f"n-{i:03}" for i in range(200)], 100)
     return cluster
 
 

@@ -106,17 +106,15 @@ def three(make_cluster):
     return cluster
 
 
-def fill(cluster, count=12):
-    bodies = {f"dir{i % 2}/n-{i}": os.urandom(size) for i, size in zip(range(count), [0, 1, 4096, 70_000] * count)}
-    bodies |= {"large": os.urandom(3 * MIB + 77)}
-    for name, body in bodies.items():
-        answer = cluster.put("two", name, body, headers={"Ais-Custom-Md": "color=red"})
-        assert answer.status == 200 and "Tarn-Durability" not in answer.headers
-    return bodies
+def store_varied(cluster, count=12):
+    """Objects of many sizes, with metadata: {name: body}."""
+    names, red = [f"dir{i % 2}/n-{i}" for i in range(count)], {"Ais-Custom-Md": "color=red"}
+    bodies = cluster.fill("two", names, (0, 1, 4096, 70_000), durable=True, headers=red)
+    return bodies | cluster.fill("two", ["large"], 3 * MIB + 77, durable=True, headers=red)
 
 
 def test_an_object_lies_on_two_nodes_and_is_one(three):
-    bodies = fill(three)
+    bodies = store_varied(three)
     wait_agree(three, bodies)
     assert sorted(three.names("two")) == sorted(bodies)
     assert sorted(three.names("two", pagesize=5)) == sorted(bodies)
@@ -137,7 +135,7 @@ def test_an_object_lies_on_two_nodes_and_is_one(three):
 
 
 def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three):
-    bodies = fill(three)
+    bodies = store_varied(three)
     owned = three.names_owned_by("t1", "two", 3)
     for name in owned:
         bodies[name] = name.encode()
@@ -172,7 +170,7 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
 
 
 def test_names_move_with_all_their_copies(three):
-    bodies = fill(three)
+    bodies = store_varied(three)
     give_names_to(three, "t2", "t3")
     wait_until_in_place(three)
     wait_agree(three, bodies)
@@ -228,11 +226,10 @@ def redundancy(cluster):
 
 def test_copies_are_counted_wherever_they_lie(three):
     """Also when a target is away: then it is said whose objects the counts leave out."""
-    bodies = fill(three)
+    bodies = store_varied(three)
     count = len(bodies)
     single = [three.names_owned_by(f"t{i}", "data", 1)[0] for i in (1, 2, 3)]
-    for name in single:
-        assert three.put("data", name, b"x").status == 200
+    three.fill("data", dict.fromkeys(single, b"x"))
     cli = Cli(three.endpoint)
     whole = json.loads(cli.ok("redundancy", "--json"))
     assert whole["complete"] and all(each["complete"] and each["targets_away"] == [] for each in whole["buckets"])
@@ -261,7 +258,7 @@ def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_clus
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("two", ON_NODES)
     wait_until_in_place(cluster)
-    bodies = fill(cluster, 90)
+    bodies = store_varied(cluster, 90)
     wait_agree(cluster, bodies)
     first = [name for name, each in files_of(cluster).items() if each.keys() == {"t1", "t2"}]
     assert first, "some names lie on both"
@@ -292,7 +289,7 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
     cluster = make_cluster(targets=3, drives=2, fail_points={"t1": "detach.before_out=sleep:1500"} if slowly else None)
     cluster.create_bucket("two", ON_NODES)
     wait_until_in_place(cluster)
-    bodies = fill(cluster, 60)
+    bodies = store_varied(cluster, 60)
     wait_agree(cluster, bodies)
     path = cluster.drives("t1")[0]
     there = sorted(attribute.objects([path]))
@@ -345,8 +342,7 @@ def test_a_list_shows_what_all_replicas_have(three):
 def test_names_that_are_written_all_the_time_are_read_and_listed(three):
     """Also while they move: there is hardly a moment at which all replicas have the newest of each."""
     hot = [f"hot-{i}" for i in range(4)]
-    for name in hot:
-        assert three.put("two", name, b"first").status == 200
+    three.fill("two", dict.fromkeys(hot, b"first"))
     ends, written, lists, read = threading.Event(), [], [], []
 
     def write(name):
@@ -393,8 +389,7 @@ def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
 def test_a_process_that_stands_still_holds_up_writes_for_its_lease(three):
     """It answers nothing and closes nothing: writes of which it is a replica wait until it is out of the map, not for its answer."""
     names = three.names_owned_by("t1", "two", 20)
-    for name in names:
-        assert three.put("two", name, b"before").status == 200
+    three.fill("two", dict.fromkeys(names, b"before"))
     wait_agree(three, names)
     held = [name for name, each in files_of(three).items() if "t2" in each]
     assert held

@@ -16,8 +16,7 @@ NAMES = [f"n-{i}" for i in range(48)]
 
 
 def store(cluster, names, text):
-    for name in names:
-        assert cluster.put("data", name, f"{text} {name}".encode()).status == 200
+    cluster.fill("data", {name: f"{text} {name}".encode() for name in names})
 
 
 def read(cluster, name, base=None):
@@ -141,9 +140,7 @@ def test_a_target_of_three_times_the_weight_gets_three_times_the_names(make_clus
 def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, meta):
     """All of 300 objects can be read and are listed once at every moment; what moves is the share of the one who came."""
     cluster = make_cluster(targets=3, drives=1, **kinds(meta))
-    bodies = {f"n-{i:03}": os.urandom(100 + 97 * i) for i in range(300)}
-    for name, body in bodies.items():
-        assert cluster.put("data", name, body).status == 200
+    bodies = cluster.fill("data", {f"n-{i:03}": os.urandom(100 + 97 * i) for i in range(300)})
     wait_until_in_place(cluster)
     names, ways = sorted(bodies), everywhere(cluster)
 

@@ -53,17 +53,12 @@ def page(cluster, path, base=None, headers=None):
     return Links(answer.text, (base or cluster.endpoint) + path)
 
 
-def fill(cluster, bucket, names):
-    for name in names:
-        assert cluster.put(bucket, name, name.encode()).status == 200
-
-
 AWKWARD = ["<script>alert(1)</script>", "a&amp;b", 'quote"\'quote', "javascript:alert(1)", "%41", "?x=1#y", "ä/ö ü.tar",
            "-rf", "a+b"]
 
 
 def test_names_are_text_and_links_lead_to_them(cluster, bucket):
-    fill(cluster, bucket, AWKWARD)
+    cluster.fill(bucket, AWKWARD)
     shown = page(cluster, f"/{bucket}/")
     assert "script" not in shown.tags
     texts = {text: href for href, text in shown.links.items()}
@@ -75,7 +70,7 @@ def test_names_are_text_and_links_lead_to_them(cluster, bucket):
 
 
 def test_directories_are_pages_of_their_own(cluster, bucket):
-    fill(cluster, bucket, ["top", "dir/a", "dir/sub/b", "dir2/c"])
+    cluster.fill(bucket, ["top", "dir/a", "dir/sub/b", "dir2/c"])
     assert list(page(cluster, f"/{bucket}/").links.values()) == ["dir/", "dir2/", "top"]
     assert list(page(cluster, f"/{bucket}/dir/").links.values()) == ["../", "a", "sub/"]
     assert page(cluster, f"/{bucket}/dir/sub/").links == {f"/{bucket}/dir/": "../", f"/{bucket}/dir/sub/b": "b"}
@@ -178,7 +173,7 @@ class Prefixed(http.server.BaseHTTPRequestHandler):
 
 
 def test_links_hold_below_a_path_prefix(cluster, bucket, tmp_path):
-    fill(cluster, bucket, ["x", "dir/y", "dir/a:b", "dir/sub/z"])
+    cluster.fill(bucket, ["x", "dir/y", "dir/a:b", "dir/sub/z"])
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prefixed)
     server.behind = cluster.relay
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -197,7 +192,7 @@ def test_links_hold_below_a_path_prefix(cluster, bucket, tmp_path):
 
 
 def test_wget_follows_redirects_to_targets(cluster, bucket, tmp_path):
-    fill(cluster, bucket, ["x", "dir/y"])
+    cluster.fill(bucket, ["x", "dir/y"])
     subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.endpoint}/{bucket}/"], timeout=60)
     assert (tmp_path / bucket / "x").read_bytes() == b"x"
     assert (tmp_path / bucket / "dir" / "y").read_bytes() == b"dir/y"

@@ -74,8 +74,7 @@ def test_of_two_who_make_one_bucket_one_wins(pair):
 
 def test_jobs_can_be_asked_for_at_any_proxy(pair):
     assert bucket_action(pair, "p1", "POST", "counted", "create-bck").status == 200
-    for i in range(3):
-        assert pair.put("counted", f"n{i}", b"x" * 10).status == 200
+    pair.fill("counted", dict.fromkeys((f"n{i}" for i in range(3)), b"x" * 10))
     started = call(pair, "p1", "GET", "/v1/buckets/counted?provider=ais", {"action": "summary-bck", "value": {}})
     assert started.status == 202
     job = started.text.strip().strip('"')

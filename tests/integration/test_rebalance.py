@@ -65,7 +65,7 @@ def pair(make_cluster):
     return Pair(make_cluster(targets=2, drives=2))
 
 
-def fill(cluster, bucket="data"):
+def store_varied(cluster, bucket="data"):
     """Objects of many sizes, of which one was overwritten, some have metadata, and one is deleted again. {name: body}"""
     bodies = {f"dir{i % 3}/n-{i}": os.urandom(size) for i, size in enumerate([0, 1, 100, 4096, 70_000] * 8)}
     bodies |= {"just one block": os.urandom(MIB), "one and a bit": os.urandom(MIB + 1), "large": os.urandom(5 * MIB + 77)}
@@ -103,7 +103,7 @@ def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
 def test_objects_move_with_all_that_belongs_to_them(pair):
     """There and back: bytes, generations, versions, times, checksums and metadata stay, and each lies in one place."""
     cluster = pair.cluster
-    bodies = fill(cluster)
+    bodies = store_varied(cluster)
     assert cluster.delete("data", "dir2/n-2").status == 200
     del bodies["dir2/n-2"]
     told = {name: facts(cluster, name) for name in bodies}
@@ -332,7 +332,7 @@ def test_a_flipped_bit_does_not_travel(pair):
 def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
     """Resilver: half of the objects go to the second drive, all stay readable, and look-ups visit one drive again."""
     cluster = make_cluster(targets=1, drives=1, settings={"resilver.enabled": "false"})
-    bodies = fill(cluster)
+    bodies = store_varied(cluster)
     assert cluster.delete("data", "dir2/n-2").status == 200
     del bodies["dir2/n-2"]
     told = {name: facts(cluster, name) for name in bodies}
@@ -368,7 +368,7 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
 def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
     cluster = pair.cluster
     cluster.create_bucket("twice", {"mirror": {"enabled": True}})
-    bodies = fill(cluster, "twice")
+    bodies = store_varied(cluster, "twice")
     assert cluster.delete("twice", "dir2/n-2").status == 200
     del bodies["dir2/n-2"]
 
@@ -403,8 +403,7 @@ def test_what_has_not_come_to_its_owner_is_changed_and_copied_all_the_same(make_
     cluster.create_bucket("some", props)
     names = cluster.names_owned_by("t2", "some", 6)
     bodies = {name: os.urandom(size) for name, size in zip(names, (3 * MIB + 5, 70_000, 2 * MIB, 0, 1, MIB), strict=True)}
-    for name, body in bodies.items():
-        assert cluster.put("some", name, body, headers={"Ais-Custom-Md": "was=here"}).status == 200
+    cluster.fill("some", bodies, headers={"Ais-Custom-Md": "was=here"})
     wait_until_in_place(cluster)
     moves_by_itself(cluster, "false")
     give_names_to(cluster, "t1")

@@ -24,8 +24,7 @@ def test_full_objects_are_named_from_any_name_on(cluster, mirrored, bucket, cli)
     """Of copies on drives, and of single ones: each target counts its own."""
     wanted = sorted(f"n-{i:02}" for i in range(25))
     for where in (mirrored, bucket):
-        for name in wanted:
-            assert cluster.put(where, name, b"x").status == 200
+        cluster.fill(where, dict.fromkeys(wanted, b"x"))
         assert cli.ok("redundancy", where, "--list", "full").decode().splitlines() == wanted
         assert names(cli, where, "full", "--after", "n-11") == wanted[12:]
         assert names(cli, where, "full", "--after", wanted[-1]) == []

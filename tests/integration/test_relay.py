@@ -91,9 +91,7 @@ def test_a_name_of_one_segment_is_a_bucket_when_there_is_one(cluster, bucket, de
 
 
 def test_a_person_and_wget_can_walk_a_bucket(cluster, bucket, tmp_path, rng):
-    files = {"readme.txt": b"hello", "train/a.bin": rng.randbytes(1000), "train/deep/b & c.bin": b"awkward <name>"}
-    for name, body in files.items():
-        assert cluster.put(bucket, name, body).status == 200
+    files = cluster.fill(bucket, {"readme.txt": b"hello", "train/a.bin": rng.randbytes(1000), "train/deep/b & c.bin": b"awkward <name>"})
     page = client.request("GET", f"{cluster.endpoint}/{bucket}/", headers={"Accept": "text/html"})
     assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")
     assert "readme.txt" in page.text and "<name>" not in page.text

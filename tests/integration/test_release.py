@@ -61,8 +61,7 @@ def test_a_test_has_the_same_placement_each_time(make_cluster, tmp_path):
         cluster = make_cluster(targets=2, drives=2, directory=tmp_path / folder / "cluster", identities=text)
         drives = [drive for name in cluster.targets() for drive in cluster.drives(name)]
         known = [json.loads((drive / ".tarn/drive.json").read_text())["drive"] for drive in drives]
-        for i in range(40):
-            assert cluster.put("data", f"n-{i}", b"x").status == 200
+        cluster.fill("data", dict.fromkeys((f"n-{i}" for i in range(40)), b"x"))
         lies = {attribute.decode(raw)["name"]: "/".join(path.parts[len(cluster.directory.parts):][:2])
                 for path, raw in attribute.data_files(drives).items()}
         return [cluster.nodes[name]["id"] for name in sorted(cluster.nodes)] + known, lies

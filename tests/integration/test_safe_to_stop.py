@@ -17,11 +17,6 @@ def ask(cluster, *nodes, proxy="p1"):
     return client.request("GET", f"{cluster.url_of(proxy)}/v1/cluster?what=safe_to_stop&node={ids}").json()
 
 
-def fill(cluster, bucket, size=2000):
-    for number in range(COUNT):
-        assert cluster.put(bucket, f"n-{number:03}", bytes([number]) * size).status == 200
-
-
 @pytest.fixture
 def three(make_cluster):
     cluster = make_cluster(targets=3, drives=2)
@@ -31,7 +26,7 @@ def three(make_cluster):
 def test_two_copies_let_one_target_stop_and_no_other_beside_it(three):
     cluster, tarn = three
     tarn.ok("bucket", "create", "safe", "--copies", "2", "--domain", "node")
-    fill(cluster, "safe")
+    cluster.fill("safe", COUNT, 2000)
     wait_until_in_place(cluster)
     ids = {name: node["id"] for name, node in cluster.nodes.items()}
     safe = {"safe": True, "nodes": [ids["t1"]], "reasons": [], "notes": []}
@@ -69,7 +64,7 @@ def test_copies_on_a_drive_that_is_away_do_not_count(three):
     """All targets are up and nothing moves, and yet the only copies left of some objects lie on one of them."""
     cluster, tarn = three
     tarn.ok("bucket", "create", "safe", "--copies", "2", "--domain", "node")
-    fill(cluster, "safe")
+    cluster.fill("safe", COUNT, 2000)
     wait_until_in_place(cluster)
     assert ask(cluster, "t2")["safe"]
     drive = cluster.drives("t1")[0]
@@ -87,7 +82,7 @@ def test_single_copies_are_a_note_and_never_a_reason(three):
     cluster, tarn = three
     safe = {"safe": True, "nodes": [cluster.nodes["t1"]["id"]], "reasons": [], "notes": []}
     wait_until(lambda: ask(cluster, "t1") == safe, 60, "all is in place that moved as targets joined")
-    fill(cluster, "data")
+    cluster.fill("data", COUNT, 2000)
     wait_until_in_place(cluster)
     told = wait_until(lambda: (said := ask(cluster, "t1"))["safe"] and said, 10, "the proxy knows that all names are in place")
     assert len(told["notes"]) == 1
@@ -102,7 +97,7 @@ def test_slices_let_as_many_targets_stop_as_there_is_parity(three):
     cluster, tarn = three
     for layout in ("striped", "whole"):
         tarn.ok("bucket", "create", layout, "--ec", "2+1", "--layout", layout, "--set", "ec.objsize_limit=1000")
-        fill(cluster, layout, size=30_000)
+        cluster.fill(layout, COUNT, 30_000)
     wait_until_in_place(cluster)
     for target in ("t1", "t2", "t3"):
         wait_until(lambda: ask(cluster, target)["reasons"] == [], 10, "the proxy knows that all names are in place")

@@ -26,8 +26,7 @@ def sdk(cluster):
 @pytest.fixture
 def filled(cluster, sdk, bucket):
     names = ["a", "dir/a", "dir/b", "dir/sub/c", "z"]
-    for name in names:
-        assert cluster.put(bucket, name, name.encode() * 3).status == 200
+    cluster.fill(bucket, {name: name.encode() * 3 for name in names})
     return sdk.bucket(bucket), names
 
 
@@ -280,8 +279,7 @@ def test_a_running_copy_is_listed_and_stopped(make_cluster):
     cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:400" for name in ("t1", "t2")})
     sdk = Client(cluster.endpoint, timeout=(5, 28))
     bucket = sdk.bucket("data")
-    for i in range(60):
-        assert cluster.put("data", f"n-{i}", b"x" * 100).status == 200
+    cluster.fill("data", dict.fromkeys((f"n-{i}" for i in range(60)), b"x" * 100))
     goal = sdk.bucket("copied")
     wait_until(lambda: sdk.cluster().list_running_jobs() == [], 10, "the rebalance of the start has ended")
     job = sdk.job(bucket.copy(goal, num_workers=-1), "copy-bck")

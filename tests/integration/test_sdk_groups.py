@@ -21,8 +21,7 @@ def sdk(cluster):
 @pytest.fixture
 def filled(cluster, sdk, bucket):
     names = [f"g-{i:02}.tar" for i in range(20)] + ["other/x"]
-    for name in names:
-        assert cluster.put(bucket, name, name.encode() * 3).status == 200
+    cluster.fill(bucket, {name: name.encode() * 3 for name in names})
     return sdk.bucket(bucket), names
 
 

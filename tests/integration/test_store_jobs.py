@@ -15,6 +15,8 @@ from harness.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 LEFT = b"what an upload left"
+NAMES = [f"o-{i:02}" for i in range(40)]
+SIZES = range(50, 170, 3)
 
 
 def start(cluster, kind, bucket=None, **value):
@@ -34,13 +36,6 @@ def carried_out(cluster, kind, *words, **value):
     return found
 
 
-def fill(cluster, bucket="data", count=40):
-    bodies = {f"o-{i:02}": b"%d" % i * (50 + i) for i in range(count)}
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
-    return bodies
-
-
 def files_of(cluster, name):
     return [path for drive in cluster.drives(name) for path in drive.glob("data/*/*")]
 
@@ -57,7 +52,7 @@ def leave_work_files(cluster):
 
 
 def test_eviction_leaves_what_is_nowhere_else(cluster, bucket):
-    bodies = fill(cluster, bucket, 10)
+    bodies = cluster.fill(bucket, NAMES[:10], SIZES)
     jobs = [start(cluster, "lru").text, start(cluster, "lru-eviction", Force=True).text]
     assert len(set(jobs)) == 2
     for job in jobs:
@@ -76,7 +71,7 @@ def test_eviction_leaves_what_is_nowhere_else(cluster, bucket):
 
 def test_a_clean_up_takes_what_is_nobodys_and_nothing_else(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
-    bodies = fill(cluster)
+    bodies = cluster.fill("data", NAMES, SIZES)
     cluster.create_bucket("gone")
     assert cluster.put("gone", "object", b"of a bucket that is destroyed").status == 200
     (path,) = [path for name in cluster.targets() for path in files_of(cluster, name) if b"that is destroyed" in path.read_bytes()]
@@ -150,7 +145,7 @@ def test_cleaning_up_all_the_time_harms_no_write(make_cluster, rng, durability):
 
 def test_the_index_of_a_bucket_is_loaded(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
-    bodies = fill(cluster)
+    bodies = cluster.fill("data", NAMES, SIZES)
     cluster.create_bucket("other")
     cluster.put("other", "not-counted", b"x")
     cluster.kill("t1", "t2")

@@ -21,9 +21,7 @@ def slow_web(tmp_path_factory):
 
 
 def test_a_web_server_is_read_once_and_then_not_needed(upstream_cluster, web, rng):
-    bodies = {"a.tar": rng.randbytes(5 * MIB + 3), "sub/b c.tar": rng.randbytes(70_000), "empty": b"", "one": b"x"}
-    for name, body in bodies.items():
-        web.write(name, body)
+    bodies = web.fill({"a.tar": rng.randbytes(5 * MIB + 3), "sub/b c.tar": rng.randbytes(70_000), "empty": b"", "one": b"x"})
     cluster = upstream_cluster(web)
     assert make_bucket(cluster, "ht://web", web.url).status == 200
     cold = {}
@@ -95,8 +93,7 @@ def test_parts_of_a_cold_object(upstream_cluster, web, rng):
 def test_s3_with_its_lists(upstream_cluster, s3, rng):
     bodies = {f"train/{i:04}.tar": rng.randbytes(1000 + i) for i in range(25)} | {"top.bin": rng.randbytes(MIB + 1), "empty": b""}
     s3.client.create_bucket(Bucket="imagenet")
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="imagenet", Key=name, Body=body, ContentType="application/x-tar")
+    s3.fill("imagenet", bodies, ContentType="application/x-tar")
     parts = rng.randbytes(11 * MIB)
     upload = s3.client.create_multipart_upload(Bucket="imagenet", Key="parts.tar")["UploadId"]
     tags = [{"PartNumber": i + 1, "ETag": s3.client.upload_part(Bucket="imagenet", Key="parts.tar", UploadId=upload, PartNumber=i + 1,
@@ -239,9 +236,7 @@ def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
 
 
 def test_the_command_line(upstream_cluster, web, rng, tmp_path):
-    bodies = {f"shard-{i:06}.tar": rng.randbytes(5000 + i) for i in range(6)}
-    for name, body in bodies.items():
-        web.write(f"cli/{name}", body)
+    bodies = web.fill({f"shard-{i:06}.tar": rng.randbytes(5000 + i) for i in range(6)}, "cli")
     cluster = upstream_cluster(web)
     tarn = Cli(cluster.endpoint)
     tarn.ok("bucket", "create", "ht://shards", "--upstream", f"{web.url}/cli/")

@@ -45,8 +45,7 @@ def test_a_bucket_is_read_listed_and_written_at_its_own_host(aws, cluster_of, rn
     home, uri = aws[HOME], "s3://photos"
     bodies = {"train/0.tar": rng.randbytes(10_000), "a b/ü+%41;=&.tar": rng.randbytes(3000), "large.tar": rng.randbytes(9 * MIB)}
     home.make_bucket("photos")
-    for name, body in bodies.items():
-        home.client.put_object(Bucket="photos", Key=name, Body=body)
+    home.fill("photos", bodies)
     cluster = cluster_of({}, {})
     # The bucket becomes known by its first use.
     assert list_of_buckets(cluster) == ["ais://data"] and cluster.get(uri, "train/0.tar").body == bodies["train/0.tar"]

@@ -26,8 +26,7 @@ def google(tmp_path_factory):
 def test_google_is_read_listed_and_changed(upstream_cluster, google, rng, tmp_path):
     bodies = {f"train/{i:03}.tar": rng.randbytes(5000 + i) for i in range(12)} | {"large.tar": rng.randbytes(11 << 20)}
     google.client.create_bucket(Bucket="google")
-    for name, body in bodies.items():
-        google.client.put_object(Bucket="google", Key=name, Body=body, ContentType="application/x-tar")
+    google.fill("google", bodies, ContentType="application/x-tar")
     cluster = upstream_cluster(google)
     uri = "gs://google"
     absent = make_bucket(cluster, "gs://nothing-there", google.url)
@@ -114,9 +113,7 @@ def test_large_objects_go_to_google_in_parts(upstream_cluster, google, rng):
 
 def test_a_cache_of_google_has_slices_and_a_copy_follows_it(upstream_cluster, google, rng):
     google.client.create_bucket(Bucket="google-sliced")
-    bodies = {f"s/{i}": rng.randbytes(60_000 + i) for i in range(8)}
-    for name, body in bodies.items():
-        google.client.put_object(Bucket="google-sliced", Key=name, Body=body)
+    bodies = google.fill("google-sliced", {f"s/{i}": rng.randbytes(60_000 + i) for i in range(8)})
     cluster, uri = upstream_cluster(google, targets=4), "gs://google-sliced"
     assert make_bucket(cluster, uri, google.url, props("striped")).status == 200
     tarn = Cli(cluster.endpoint)

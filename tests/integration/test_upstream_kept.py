@@ -125,9 +125,7 @@ def test_what_was_found_unchanged_counts_as_fetched(upstream_cluster, web, rng):
 
 def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_cluster, web, rng):
     cluster, bucket = upstream_cluster(web), "ht://kept"
-    bodies = {f"{i}.tar": rng.randbytes(5000 + i) for i in range(6)}
-    for name, body in bodies.items():
-        web.write(f"kept/{name}", body)
+    bodies = web.fill({f"{i}.tar": rng.randbytes(5000 + i) for i in range(6)}, "kept")
     assert make_bucket(cluster, bucket, f"{web.url}/kept", {"lru": {"dont_evict_time": "7m"}}).status == 200
     assert cluster.bodies(bucket, bodies) == bodies
     wait_stored(cluster, bucket, *bodies)
@@ -199,9 +197,7 @@ def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):
 
 
 def test_what_a_lost_drive_had_is_fetched_again(upstream_cluster, web, rng):
-    bodies = {f"{i}.tar": rng.randbytes(100_000 + i) for i in range(24)}
-    for name, body in bodies.items():
-        web.write(f"lost/{name}", body)
+    bodies = web.fill({f"{i}.tar": rng.randbytes(100_000 + i) for i in range(24)}, "lost")
     cluster = upstream_cluster(web, targets=1)
     make_bucket(cluster, "ht://web", web.url + "/lost/")
     assert cluster.bodies("ht://web", bodies) == bodies
@@ -232,8 +228,7 @@ def test_what_a_lost_drive_had_is_fetched_again(upstream_cluster, web, rng):
 def test_prefetch_and_evict(upstream_cluster, s3, rng):
     bodies = {f"p/{i:03}.tar": rng.randbytes(2000 + i) for i in range(40)} | {"other": b"other"}
     s3.client.create_bucket(Bucket="prefetched")
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="prefetched", Key=name, Body=body)
+    s3.fill("prefetched", bodies)
     cluster = upstream_cluster(s3)
     make_bucket(cluster, "s3://prefetched", s3.url)
     bucket = "s3://prefetched"
@@ -300,8 +295,7 @@ def test_one_object_is_fetched_by_a_job(upstream_cluster, s3, rng):
 def test_dry_runs_say_what_would_be_done(upstream_cluster, s3, rng):
     bodies = {f"d/{i:03}.tar": rng.randbytes(3000 + i) for i in range(12)}
     s3.client.create_bucket(Bucket="rehearsed")
-    for name, body in bodies.items():
-        s3.client.put_object(Bucket="rehearsed", Key=name, Body=body)
+    s3.fill("rehearsed", bodies)
     cluster = upstream_cluster(s3)
     make_bucket(cluster, "s3://rehearsed", s3.url)
     cluster.create_bucket("goal-of-copy")

@@ -22,9 +22,7 @@ def limited(cluster, bucket, url, **changes):
 
 def test_requests_come_one_after_the_other_from_the_whole_cluster(upstream_cluster, web, rng):
     cluster = upstream_cluster(web, targets=2)
-    bodies = {f"{i}.tar": rng.randbytes(1000 + i) for i in range(8)}
-    for name, body in bodies.items():
-        web.write(f"evenly/{name}", body)
+    bodies = web.fill({f"{i}.tar": rng.randbytes(1000 + i) for i in range(8)}, "evenly")
     # Each target has a half of it: a request each second.
     bucket = limited(cluster, "ht://evenly", f"{web.url}/evenly", enabled=True, interval="1s", max_tokens=2)
     begun, before = time.monotonic(), counted(cluster, "requests_total")
@@ -64,9 +62,7 @@ def test_a_turn_that_is_far_away_is_refused_with_the_time(upstream_cluster, web,
 
 def test_bytes_come_no_faster_than_the_bandwidth(upstream_cluster, web, s3, rng):
     cluster = upstream_cluster(web, s3, targets=2)
-    bodies = {f"{i}.tar": rng.randbytes(MIB) for i in range(6)}
-    for name, body in bodies.items():
-        web.write(f"slowly/{name}", body)
+    bodies = web.fill({f"{i}.tar": rng.randbytes(MIB) for i in range(6)}, "slowly")
     bucket = limited(cluster, "ht://slowly", f"{web.url}/slowly", max_bandwidth="2MiB")
     begun = time.monotonic()
     answer = cluster.bucket_action("POST", bucket, "prefetch-listrange", {"objnames": list(bodies)})

@@ -88,9 +88,7 @@ def test_parts_that_follow_each_other_are_one_stream(upstream_cluster, web, rng)
 
 def test_objects_stay_when_a_web_server_has_lost_their_folder(upstream_cluster, web, rng):
     """All of them answer 404 then; only where the folder answers, an object is known to be gone."""
-    bodies = {name: rng.randbytes(1000) for name in ("a.tar", "b.tar")}
-    for name, body in bodies.items():
-        web.write(f"folder/{name}", body)
+    bodies = web.fill({name: rng.randbytes(1000) for name in ("a.tar", "b.tar")}, "folder")
     cluster = upstream_cluster(web)
     make_bucket(cluster, "ht://gone", f"{web.url}/folder", {"versioning": {"synchronize": True}})
     make_bucket(cluster, "ht://asked", f"{web.url}/folder", {"versioning": {"validate_warm_get": True}})

@@ -198,8 +198,7 @@ def synchronize(cluster, source, goal, **value):
 
 def store(cluster, bucket, bodies):
     cluster.create_bucket(bucket)
-    for name, body in bodies.items():
-        assert cluster.put(bucket, name, body).status == 200
+    cluster.fill(bucket, bodies)
 
 
 def test_a_copy_follows_what_upstream_has(new_bucket, s3, rng):

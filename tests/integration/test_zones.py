@@ -46,19 +46,6 @@ def slices_by_zone(cluster, zones, records=False):
     return found
 
 
-def redundancy(cluster, bucket):
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket={bucket}")
-    return answer.json()["buckets"][0]
-
-
-def put_all(cluster, bucket, rng, count):
-    bodies = {f"n-{i}": rng.randbytes(SIZE) for i in range(count)}
-    for name, body in bodies.items():
-        answer = cluster.put(bucket, name, body)
-        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
-    return bodies
-
-
 def refused(cluster, name, zone):
     """What a new target says that is started with these words in the cluster, and does not join."""
     words = list(json.loads((cluster.directory / "cluster.json").read_text())["nodes"][1]["arguments"])
@@ -96,8 +83,8 @@ def test_copies_slices_and_records_lie_in_all_zones(make_cluster, rng):
     made = cluster.bucket_action("POST", "cut", "create-bck", props("striped", 4, 2))
     assert made.status == 200 and made.headers["Tarn-Survives"] == "drives=2, nodes=2, zones=1", made
     wait_until_in_place(cluster)
-    put_all(cluster, "two", rng, 24)
-    names = put_all(cluster, "cut", rng, 12)
+    cluster.fill("two", 24, SIZE, rng, durable=True)
+    names = cluster.fill("cut", 12, SIZE, rng, durable=True)
     wait_until(lambda: all(len(replicas) == 2 for replicas in files_of(cluster, "two").values()), 60, "both copies are there")
     for name, replicas in files_of(cluster, "two").items():
         assert len({zones[target] for target in replicas}) == 2, (name, replicas)
@@ -116,7 +103,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
     zones = zones_of(cluster)
     cluster.create_bucket("cut", props("striped", 2, 1))
     wait_until_in_place(cluster)
-    names = put_all(cluster, "cut", rng, 16)
+    names = cluster.fill("cut", 16, SIZE, rng, durable=True)
     assert slices_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     assert cluster.redundancy("cut")["survives_zones"] == 1
     cli = Cli(cluster.endpoint)
@@ -149,7 +136,7 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("two", ON_NODES)
     wait_until_in_place(cluster)
-    bodies = put_all(cluster, "two", rng, 40)
+    bodies = cluster.fill("two", 40, SIZE, rng, durable=True)
     wait_until(lambda: all(len(replicas) == 2 for replicas in files_of(cluster, "two").values()), 60, "both copies are there")
     assert "survives_zones" not in cluster.redundancy("two")
     placed, owners = files_of(cluster, "two"), {name: cluster.owner("two", name) for name in bodies}
