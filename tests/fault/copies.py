@@ -34,7 +34,7 @@ def wait_noted(cluster, seconds=60):
         ledger = drive / ".tarn/mirror.json"
         return ledger.exists() and json.loads(ledger.read_text())["complete"]
 
-    wait_until(lambda: all(noted(drive) for target in cluster.targets() for drive in cluster.drives(target)), seconds,
+    wait_until(lambda: all(map(noted, cluster.all_drives())), seconds,
                "a pass over the copies on drives has ended", every=0.1)
 
 
@@ -60,11 +60,10 @@ def copies_of(cluster, names, targets=None):
 def files_of(cluster, names):
     """{path: (inode, when it was written)} of the data files of these objects: any that moves, or is made again, changes it."""
     found = {}
-    for target in cluster.targets():
-        for path, raw in attribute.data_files(cluster.drives(target)).items():
-            if attribute.decode(raw)["name"] in names:
-                about = os.stat(path)
-                found[path] = (about.st_ino, about.st_mtime_ns)
+    for path, said in attribute.decoded(cluster.all_drives()).items():
+        if said["name"] in names:
+            about = os.stat(path)
+            found[path] = (about.st_ino, about.st_mtime_ns)
     return found
 
 

@@ -9,17 +9,16 @@ import pathlib
 import random
 import re
 import signal
-import sys
 import time
 
 import checker
 import power
+from harness import attribute
 from harness.cluster import PROGRAMS, local_cluster, process_is_alive
 from harness.waiting import scaled, wait_until
 from history import Recorder
 from load import Client
 
-ATTRIBUTE = "user.tarn"
 # What a target and RocksDB say when a drive fails under them: expected wherever a test makes one fail.
 DRIVE_ERRORS = r" error (drive|index|recovery|target|http) "
 
@@ -197,19 +196,15 @@ class Stage:
         for place in places:
             for path in pathlib.Path(place).glob("data/*/*"):
                 try:
-                    files.append((path, ATTRIBUTE in os.listxattr(path)))
+                    files.append((path, attribute.NAME in os.listxattr(path)))
                 except FileNotFoundError:
                     pass  # unlinked meanwhile
         return files
 
     def objects_on(self, target, drive):
         """{name: path of its file} of the objects on a drive whose names are like n-0001. Not for a drive that hangs."""
-        found = {}
-        for path, finished in self.data_files(target, drive):
-            name = re.search(rb"n-[0-9]{4}", os.getxattr(path, ATTRIBUTE)) if finished else None
-            if name:
-                found[name.group().decode()] = path
-        return found
+        files = attribute.decoded([pathlib.Path(drive)])
+        return {said["name"]: path for path, said in files.items() if re.fullmatch("n-[0-9]{4}", said["name"])}
 
     def wait_tidy(self, objects, seconds=10):
         """Waits until there is one data file an object, none of them unfinished: nothing temporary stays."""

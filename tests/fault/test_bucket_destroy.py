@@ -114,15 +114,7 @@ def test_nodes_killed_at_any_instant_of_a_destroy(make_cluster, rng):
 
 
 def left(cluster, bucket):
-    return [path for target in cluster.targets() for drive in cluster.drives(target)
-            for path in (drive / "data").glob("*/*") if is_of(path, bucket)]
-
-
-def is_of(path, bucket):
-    try:
-        return attribute.decode(os.getxattr(path, "user.tarn"))["bucket"] == bucket
-    except OSError:
-        return False
+    return [path for path, said in attribute.decoded(cluster.all_drives()).items() if said["bucket"] == bucket]
 
 
 def test_nobody_reads_what_others_say_is_gone(make_cluster, rng):

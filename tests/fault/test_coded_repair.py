@@ -79,11 +79,10 @@ def size_of(wanted, *names):
 
 def damage(cluster, name, index, how):
     """Does `how` to the file of a slice; the path."""
-    for target in cluster.targets():
-        for path, said in attribute.slices(cluster.drives(target)):
-            if said["name"] == name and said["slice"]["index"] == index:
-                how(path, said)
-                return path
+    for path, said in attribute.slices(cluster.all_drives()):
+        if said["name"] == name and said["slice"]["index"] == index:
+            how(path, said)
+            return path
     raise AssertionError(f"{name} has no slice {index}")
 
 
@@ -92,7 +91,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     five.expect_errors("slice is not what was stored")
     wanted = bodies(seed, count=4)
     five.fill("cut", wanted, durable=True)
-    before = {path: os.path.getsize(path) for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
+    before = {path: os.path.getsize(path) for path, _ in attribute.slices(five.all_drives())}
     changed = damage(five, "n-0", 0, lambda path, said: flip(path, said["slice"]["file_bytes"] // 2))
     gone = damage(five, "n-1", 1, lambda path, _: os.remove(path))
     for target in five.targets():  # what is in memory was compared before
@@ -103,7 +102,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
     read_all(five, wanted)
 
     def mended():
-        after = {path for target in five.targets() for path, _ in attribute.slices(five.drives(target))}
+        after = {path for path, _ in attribute.slices(five.all_drives())}
         return changed not in after and gone not in after and len(after) == len(before)
 
     wait_until(mended, 30, "both are made anew", every=0.2)

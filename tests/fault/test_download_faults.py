@@ -2,6 +2,7 @@
 
 import pytest
 from disks import seeded
+from harness import attribute
 from harness.cluster import SHORT_LEASES
 from harness.downloads import PATH, begin, call, counts, ended, has_ended, show
 from harness.upstreams import WebServer, stand_still, upstream_cluster
@@ -19,10 +20,6 @@ def files(server, rng, count, size):
 def received(cluster, job, proxy="p1"):
     answer = call(cluster, "GET", PATH, proxy, id=job)
     return sum(int(each["downloaded"]) for each in answer.json()["current_tasks"]) if answer.status == 200 else 0
-
-
-def left_files(cluster):
-    return [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*") if path.is_file()]
 
 
 @pytest.mark.gate("A1, of a download")
@@ -44,7 +41,7 @@ def test_others_fetch_what_a_dead_target_was_fetching(make_cluster, flawed, seed
     cluster.start(dies)
     wait_until(lambda: all(cluster.get("data", name).status == 200 for name in bodies), 60, "all are here")
     cluster.assert_bodies("data", bodies)
-    wait_until(lambda: len(left_files(cluster)) == len(bodies), 60, "what the dead target had begun is gone")
+    wait_until(lambda: len(attribute.paths(cluster.all_drives())) == len(bodies), 60, "what the dead target had begun is gone")
 
 
 @pytest.mark.gate("A1, of a download")
@@ -63,7 +60,7 @@ def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, flaw
     status = ended(cluster, job, 120)
     assert counts(status)["finished"] == 6 and counts(status)["error"] == 0, status
     cluster.assert_bodies("data", bodies)
-    wait_until(lambda: len(left_files(cluster)) == len(bodies), 60, "nothing half is left")
+    wait_until(lambda: len(attribute.paths(cluster.all_drives())) == len(bodies), 60, "nothing half is left")
 
 
 @pytest.mark.gate("A3, of a download")

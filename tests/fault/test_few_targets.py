@@ -119,7 +119,7 @@ def test_what_two_slices_on_one_drive_survive_is_not_said_to_be_more(make_stage,
     cluster.expect_errors(DEAD_DRIVE)
     held = len(attribute.slices([dead.mountpoint]))
     dead.power_cut()
-    alive = [drive for target in cluster.targets() for drive in cluster.drives(target) if drive != dead.mountpoint]
+    alive = [drive for drive in cluster.all_drives() if drive != dead.mountpoint]
 
     def lie(name):
         return collections.Counter(str(drive) for drive in alive for _, said in attribute.slices([drive]) if said["name"] == name)
@@ -210,7 +210,7 @@ def test_objects_whose_record_lay_on_a_dead_drive_are_made_again(make_stage, see
     cluster.expect_errors(DEAD_DRIVE)
     dead.power_cut()
     assert dead.is_cut()
-    alive = [drive for target in cluster.targets() for drive in cluster.drives(target) if drive != dead.mountpoint]
+    alive = [drive for drive in cluster.all_drives() if drive != dead.mountpoint]
     read_all(cluster, lost.wanted)
     begun = time.monotonic()
     lost.wait_whole(alive, 120, "all is there again without the drive")
@@ -260,7 +260,7 @@ def test_a_hundred_units_fit_into_128_and_two_drives_may_die_then(make_stage, se
     cluster = stage.cluster
     cluster.create_bucket("cut", props("striped", K, M))
     wait_until_in_place(cluster)
-    all_drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    all_drives = cluster.all_drives()
     room = sum(space(drive) for drive in all_drives)  # 128 units
     size = 8 * MIB
     count = room * 100 // 128 // size

@@ -1,7 +1,6 @@
 """kill -9 at every step of a PATCH and of a rename: the old or the new, never neither, and no file left over."""
 
 import json
-import os
 import shutil
 import threading
 import time
@@ -9,7 +8,7 @@ import urllib.parse
 
 import pytest
 from disks import seeded
-from harness import client
+from harness import attribute, client
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 
@@ -26,11 +25,6 @@ def custom_of(cluster, name):
     answer = cluster.head("data", name)
     assert answer.status == 200, answer
     return dict(line.split("=", 1) for line in answer.headers.get_all("Ais-Custom-Md") or [])
-
-
-def data_files(cluster, *targets):
-    return [path for target in targets for drive in cluster.drives(target)
-            for path in (drive / "data").rglob("*") if path.is_file()]
 
 
 def lose_indexes(cluster, target):
@@ -69,7 +63,7 @@ def test_a_killed_patch_leaves_the_old_or_the_new_metadata(make_cluster, point):
     answer = cluster.get("data", "x")
     assert answer.body == BODY
     assert answer.headers["ETag"] == before["ETag"] and answer.headers["Ais-Version"] == before["Ais-Version"]
-    assert len(data_files(cluster, "t1")) == 1
+    assert len(attribute.paths(cluster.drives("t1"))) == 1
     # And it can be changed again, and replaced, and deleted.
     assert patch(cluster, "x", {"color": "green"}).status == 200
     assert custom_of(cluster, "x") == old | {"color": "green"}
@@ -211,7 +205,7 @@ def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster, seed)
     assert rename(cluster, source, goal).status == 200
     assert cluster.names("data") == [goal]
     assert cluster.get("data", goal).body == body
-    assert len(data_files(cluster, "t1", "t2")) == 1
+    assert len(attribute.paths(cluster.all_drives())) == 1
 
 
 @pytest.mark.parametrize("point", ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"])
@@ -262,7 +256,7 @@ def test_a_copy_whose_target_dies_is_whole_or_not_there(make_cluster, dies, seed
         again = cluster.get("data", goal)
         assert (again.body, again.headers["ETag"]) == (body, etag)
         assert cluster.names("data") == sorted([source, goal])
-        wait_until(lambda: len(data_files(cluster, "t1", "t2")) == 2, 10, "nothing else is left")
+        wait_until(lambda: len(attribute.paths(cluster.all_drives())) == 2, 10, "nothing else is left")
     print(f"injected: {hits} kills; detected: each copy was whole or not there, and could be made again")
 
 
@@ -281,5 +275,5 @@ def test_a_restart_ends_appends_with_a_clear_error(make_cluster):
         answer = append(handle, b"", kind)
         assert answer.status == 400 and "begin again with an empty handle" in answer.json()["message"]
     assert cluster.get("data", "x").body == b"old"
-    assert len(data_files(cluster, "t1")) == 1, "the unfinished file is gone"
-    assert os.getxattr(data_files(cluster, "t1")[0], "user.tarn")
+    assert len(attribute.paths(cluster.drives("t1"))) == 1, "the unfinished file is gone"
+    assert attribute.data_files(cluster.drives("t1"))

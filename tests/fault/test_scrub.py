@@ -37,8 +37,7 @@ def store(cluster, bucket, props, sizes, rng):
 
 def files(cluster, bucket):
     """{path: what its attribute says} of all files of a bucket."""
-    return {path: said for target in cluster.targets() for path, raw in attribute.data_files(cluster.drives(target)).items()
-            if (said := attribute.decode(raw))["bucket"] == bucket}
+    return {path: said for path, said in attribute.decoded(cluster.all_drives()).items() if said["bucket"] == bucket}
 
 
 def drives(cluster):

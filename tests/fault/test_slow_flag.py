@@ -110,7 +110,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
         stage.kill(*cluster.targets())
         stage.start(*cluster.targets(), fail_points=points)
         wait_until_in_place(cluster)
-        drives = [str(drive) for target in cluster.targets() for drive in cluster.drives(target)]
+        drives = list(map(str, cluster.all_drives()))
         before = {drive: reads_of(cluster, drive) for drive in drives}
         return lambda *some: {drive: reads_of(cluster, drive) - before[drive] for drive in some or drives}
 
@@ -131,7 +131,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
         return  # there is enough elsewhere with any target gone
     replicas = {}
     for target in cluster.targets():
-        for said in map(attribute.decode, attribute.data_files(cluster.drives(target)).values()):
+        for said in attribute.decoded(cluster.drives(target)).values():
             if kind == "on nodes" or said["kind"] == 3:  # what bytes come from
                 replicas.setdefault(said["name"], set()).add(target)
     other = rng.choice([replica for its in replicas.values() if slow in its for replica in sorted(its - {slow})])
@@ -160,7 +160,7 @@ def test_readers_come_back_to_a_slow_drive(make_stage, seed):
     bodies = cluster.fill("cut", 16, 50 * KIB, rng)
     stage.kill("t1", "t2")
     away = rng.choice(cluster.drives("t2"))
-    lost = {attribute.decode(said)["name"] for said in attribute.data_files([away]).values()}
+    lost = {said["name"] for said in attribute.decoded([away]).values()}
     assert lost, "nothing lies there"
     shutil.rmtree(away)
     away.mkdir()

@@ -30,7 +30,7 @@ def copies(cluster, only=()):
     """{name: files of its object on the drives of `only`, or of all targets}"""
     found = {}
     for target in only or cluster.targets():
-        for said in map(attribute.decode, attribute.data_files(cluster.drives(target)).values()):
+        for said in attribute.decoded(cluster.drives(target)).values():
             found[said["name"]] = found.get(said["name"], 0) + 1
     return found
 
@@ -104,7 +104,7 @@ def test_a_copy_that_decays_is_not_served(make_cluster, web, rng):
     web.stop()
     name = rng.choice(sorted(bodies))
     owner = cluster.owner(BUCKET, name)
-    (path,) = [path for path, raw in attribute.data_files(cluster.drives(owner)).items() if attribute.decode(raw)["name"] == name]
+    (path,) = [path for path, said in attribute.decoded(cluster.drives(owner)).items() if said["name"] == name]
     cluster.kill(owner)  # which forgets what it has verified
     with open(path, "r+b") as file:
         file.seek(100_000)
@@ -202,8 +202,7 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
 
 def with_files_on(cluster, target):
     """Names of objects of which a target has a copy or a slice."""
-    said = map(attribute.decode, attribute.data_files(cluster.drives(target)).values())
-    return {each["name"] for each in said if each["kind"] == 3 or "coding" not in each}
+    return {each["name"] for each in attribute.decoded(cluster.drives(target)).values() if each["kind"] == 3 or "coding" not in each}
 
 
 def fill_up(disk, share):
@@ -274,7 +273,7 @@ def coded_cache(make_cluster, web, bodies, layout, **options):
 
 
 def slices(cluster):
-    return [(path, said) for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))]
+    return attribute.slices(cluster.all_drives())
 
 
 @pytest.mark.gate("A1, of a coded cache")

@@ -129,7 +129,7 @@ def make_on_disks(make_stage, web, bodies, targets=1, drives=1, props=None):
 
 def files_on(disk):
     """{name: the file that its object has on a drive}"""
-    return {attribute.decode(raw)["name"]: path for path, raw in attribute.data_files([disk.mountpoint]).items()}
+    return {said["name"]: path for path, said in attribute.decoded([disk.mountpoint]).items()}
 
 
 def break_sector(disk, path, at):

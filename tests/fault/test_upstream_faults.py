@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.cluster import SHORT_LEASES
 from harness.upstreams import FlawedServer, WebServer, counted, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
@@ -50,11 +50,7 @@ def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, rng
         cluster.start(owner)
         assert read_at_last(cluster, "s3://data", "big.tar") == body
 
-        def left():
-            return [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*")
-                    if path.is_file()]
-
-        wait_until(lambda: len(left()) == 1, 60, "what the dead target had begun is gone")
+        wait_until(lambda: len(attribute.paths(cluster.all_drives())) == 1, 60, "what the dead target had begun is gone")
     finally:
         goes_on.set()
         server.stop()

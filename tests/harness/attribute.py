@@ -1,5 +1,6 @@
 """The attribute `user.tarn` of data files, read by the grammar in docs/on-disk-layout.md."""
 
+import contextlib
 import os
 import struct
 import time
@@ -7,8 +8,10 @@ import time
 from harness.checksums import crc32c
 from harness.waiting import guarded
 
+NAME = "user.tarn"
 
-class _Reader:
+
+class Reader:
     def __init__(self, data):
         self.data, self.at = data, 0
 
@@ -35,7 +38,7 @@ class _Reader:
 
 def decode(data):
     """What an attribute says; "place" is the only part that differs between copies."""
-    reader = _Reader(data)
+    reader = Reader(data)
     assert reader.bytes(1) == b"\x01"
     out = {"bucket_id": reader.fixed(), "provider": reader.text(), "ns_uuid": reader.text(), "ns_name": reader.text(),
            "bucket": reader.text(), "name": reader.text()}
@@ -68,7 +71,7 @@ def _slice(reader):
                   "written": (reader.number(), reader.number(), reader.number())}
 
 
-def _varint(value):
+def varint(value):
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -78,7 +81,7 @@ def _varint(value):
 
 def with_generation(data, generation):
     """The attribute of the same object as another change made it."""
-    reader = _Reader(data)
+    reader = Reader(data)
     reader.bytes(1), reader.fixed()
     for _ in range(5):
         reader.text()
@@ -86,31 +89,38 @@ def with_generation(data, generation):
     begin = reader.at
     for _ in range(3):
         reader.number()
-    made = data[:begin] + b"".join(map(_varint, generation)) + data[reader.at:-4]
+    made = data[:begin] + b"".join(map(varint, generation)) + data[reader.at:-4]
     return made + struct.pack("<I", crc32c(made))
 
 
-def generation_of(path):
-    """(map version, incarnation, counter) of a data file."""
-    return decode(os.getxattr(path, "user.tarn"))["generation"]
+def read(path):
+    """What the attribute of a data file says."""
+    return decode(os.getxattr(path, NAME))
+
+
+def paths(drives):
+    """All data files below these drives, unfinished ones among them."""
+    return [path for drive in drives for path in sorted((drive / "data").glob("*/*"))]
 
 
 def data_files(drives):
     """{path: raw attribute} of the finished data files below these drives."""
     found = {}
-    for drive in drives:
-        for path in sorted((drive / "data").glob("*/*")):
-            try:
-                found[path] = os.getxattr(path, "user.tarn")
-            except OSError:
-                continue  # unfinished, or gone since
+    for drive in drives:  # each read as soon as it is listed: what moves meanwhile is seen twice rather than not at all
+        for path in paths([drive]):
+            with contextlib.suppress(OSError):  # unfinished, or gone since
+                found[path] = os.getxattr(path, NAME)
     return found
+
+
+def decoded(drives):
+    """{path: what it says} of the finished data files below these drives."""
+    return {path: decode(raw) for path, raw in data_files(drives).items()}
 
 
 def slices(drives):
     """[(path, what it says)] of all slices of coded objects."""
-    said = {path: decode(raw) for path, raw in data_files(drives).items()}
-    return [(path, each) for path, each in said.items() if each["kind"] == 3]
+    return [(path, said) for path, said in decoded(drives).items() if said["kind"] == 3]
 
 
 def objects(drives, bucket=None):
@@ -119,8 +129,7 @@ def objects(drives, bucket=None):
     deadline = time.monotonic() + guarded(2)
     while True:
         found, doubled = {}, []
-        for path, raw in data_files(drives).items():
-            said = decode(raw)
+        for path, said in decoded(drives).items():
             if bucket not in (None, said["bucket"]) or said["kind"] == 3:
                 continue
             del said["place"]

@@ -260,6 +260,9 @@ class Cluster:
     def drives(self, name):
         return [Path(drive) for drive in self.nodes[name]["drives"]]
 
+    def all_drives(self):
+        return [drive for name in self.targets() for drive in self.drives(name)]
+
     def add_drive(self, name):
         """Gives a target one more drive, from its next start on. All of its drives."""
         drives = self.drives(name)

@@ -5,7 +5,7 @@ import threading
 import urllib.parse
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.waiting import wait_until
 
 
@@ -159,10 +159,9 @@ def test_appends_of_many_objects_at_once(cluster, bucket):
 
 def test_abandoned_appends_go_in_time(make_cluster):
     cluster = make_cluster(targets=1, drives=1, settings={"append.timeout": "6s"})  # longer than this test may stand still
-    drive = cluster.drives("t1")[0]
 
     def files():
-        return [path for path in (drive / "data").rglob("*") if path.is_file()]
+        return attribute.paths(cluster.drives("t1"))
 
     abandoned = handle_of(append(cluster, "data", "x", b"abandoned" * 1000))
     kept = handle_of(append(cluster, "data", "y", b"kept "))

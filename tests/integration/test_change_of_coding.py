@@ -55,7 +55,7 @@ def wait_kept(cluster, bodies, k, m, layout):
 
 
 def files(cluster):
-    return sum(len(attribute.data_files(cluster.drives(target))) for target in cluster.targets())
+    return len(attribute.data_files(cluster.all_drives()))
 
 
 @pytest.mark.deep("minutes: former slices stay for half a minute")
@@ -160,7 +160,7 @@ def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_clus
     cluster.create_bucket("cut", props("striped", 2, 1))
     for i in range(3):
         assert cluster.put("cut", f"n-{i}", os.urandom(70 * KIB + i)).status == 200
-    gone = [path for target in cluster.targets() for path, said in attribute.slices(cluster.drives(target))
+    gone = [path for path, said in attribute.slices(cluster.all_drives())
             if said["name"] == "n-1" and said["slice"]["index"] in (0, 2)]
     for path in gone:
         os.remove(path)

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+from harness import attribute
 from harness.cli import HELLO, XXH64_OF_HELLO, XXH64_OF_NOTHING, Cli, Liar, answer, taking
 from harness.cluster import LONG_LEASES
 from harness.waiting import assert_within, scaled, wait_until
@@ -481,13 +482,9 @@ def drives(make_cluster):
     cluster.create_bucket("before")
     kept["before/x"] = b"of the one made later"
     cluster.put("before", "x", kept["before/x"])
-    paths = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    paths = cluster.all_drives()
     cluster.down()
     return paths, kept
-
-
-def data_files(drives):
-    return [path for drive in drives for path in drive.glob("data/*/*")]
 
 
 def test_export_reads_drives_without_a_cluster(drives, here):
@@ -514,7 +511,7 @@ def test_export_does_not_need_the_index(drives, here):
 
 def test_export_writes_no_wrong_byte(drives, here):
     paths, kept = drives
-    victim = max(data_files(paths), key=lambda path: path.stat().st_size)
+    victim = max(attribute.paths(paths), key=lambda path: path.stat().st_size)
     body = bytearray(victim.read_bytes())
     body[len(body) // 2] ^= 1
     victim.write_bytes(body)

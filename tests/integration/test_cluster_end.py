@@ -45,10 +45,6 @@ def uuid_of(cluster):
     return cluster.smap()["uuid"]
 
 
-def all_drives(cluster):
-    return [drive for target in cluster.targets() for drive in cluster.drives(target)]
-
-
 def exported(drives, directory):
     Cli("").ok("export", *drives, "--to", directory)
     return {path.name: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
@@ -62,7 +58,7 @@ def keys_in(etcd):
 
 def test_drives_keep_their_objects_for_an_export(make_cluster, reaper, tmp_path):
     cluster = make_cluster(targets=2, drives=2)
-    bodies, drives, old = cluster.fill("data", NAMES, SIZES), all_drives(cluster), uuid_of(cluster)
+    bodies, drives, old = cluster.fill("data", NAMES, SIZES), cluster.all_drives(), uuid_of(cluster)
     cli = Cli(cluster.endpoint)
     cli.refuses(1, "cluster", "decommission", says="--yes")
     assert cluster.get("data", "o-00").status == 200
@@ -82,7 +78,7 @@ def test_drives_keep_their_objects_for_an_export(make_cluster, reaper, tmp_path)
 def test_user_data_is_erased_and_everything_can_be_used_again(make_cluster, reaper):
     cluster = make_cluster(targets=2, drives=2)
     cluster.fill("data", NAMES, SIZES)
-    drives, old = all_drives(cluster), uuid_of(cluster)
+    drives, old = cluster.all_drives(), uuid_of(cluster)
     cluster.create_bucket("more")
     assert end(cluster, rm_user_data=True).status == 200
     assert {name: exit_code(cluster, name) for name in ("p1", "t1", "t2")} == {"p1": 0, "t1": 0, "t2": 0}
@@ -96,7 +92,7 @@ def test_user_data_is_erased_and_everything_can_be_used_again(make_cluster, reap
 def test_a_node_that_is_down_stands_against_it_and_is_left_out_by_force(make_cluster, reaper, tmp_path):
     cluster = make_cluster(meta="etcd", proxies=2, targets=3, drives=1)
     bodies = cluster.fill("data", NAMES, SIZES)
-    drives, kept = all_drives(cluster), cluster.drives("t3")
+    drives, kept = cluster.all_drives(), cluster.drives("t3")
     etcd, away = cluster.url_of("etcd1", "client"), cluster.nodes["t3"]["id"]
     cluster.kill("t3")
     wait_until(lambda: flags_of(cluster, away) & DOWN, 15, "t3's lease has ended")
@@ -122,7 +118,7 @@ def test_a_node_that_is_down_stands_against_it_and_is_left_out_by_force(make_clu
 def test_it_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, reaper, point):
     cluster = make_cluster(meta="etcd", proxies=2, targets=2, drives=1, fail_points={"p1": f"{point}=kill"})
     cluster.fill("data", NAMES, SIZES)
-    drives, etcd = all_drives(cluster), cluster.url_of("etcd1", "client")
+    drives, etcd = cluster.all_drives(), cluster.url_of("etcd1", "client")
     cluster.create_bucket("more")
     ids = {name: cluster.nodes[name]["id"] for name in ("p1", "p2")}
     assert client.request("PUT", f"{cluster.url_of('p2')}/v1/cluster/proxy/{ids['p1']}", b"", expect=False).status == 200

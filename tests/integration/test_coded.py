@@ -93,7 +93,7 @@ def test_an_overwrite_and_a_delete_take_the_slices_away(four):
     new = record_of(four, "a")[0]["coding"]["set"]
 
     def sets():
-        return {said["slice"]["set"] for target in four.targets() for _, said in attribute.slices(four.drives(target))}
+        return {said["slice"]["set"] for _, said in attribute.slices(four.all_drives())}
 
     # Who reads by the record of before may go on for half a minute.
     wait_until(lambda: sets() == {new}, 60, "the slices of before are gone")
@@ -376,7 +376,7 @@ def test_export_tells_of_slices_without_a_record(four, tmp_path):
     body = os.urandom(2 * STRIPE)
     assert four.put("cut", "a", body).status == 200
     record_of(four, "a")
-    drives = [drive for target in four.targets() for drive in four.drives(target)]
+    drives = four.all_drives()
     four.down()
     for path, raw in attribute.data_files(drives).items():
         if "coding" in attribute.decode(raw):
@@ -429,7 +429,7 @@ def test_a_cluster_with_coded_buckets_is_recovered_from_its_drives(make_cluster,
     cluster.down()
     proxy = cluster.directory / "p1"
     (proxy / "meta").rename(tmp_path / "lost")
-    drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    drives = cluster.all_drives()
     Cli("http://127.0.0.1:9").ok("cluster", "recover", "--to", proxy, "--secret-file", proxy / "cluster.secret", *drives)
     cluster.up()
     wait_until_in_place(cluster)

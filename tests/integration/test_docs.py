@@ -239,12 +239,12 @@ def test_the_unit_test_that_hacking_names_runs():
 def test_drives_can_be_read_as_their_layout_says(cluster, bucket, tmp_path):
     name = "an-object-to-be-found"
     assert cluster.put(bucket, name, b"its bytes").status == 200
-    drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    drives = cluster.all_drives()
     # Files of buckets that were destroyed before go a moment later.
     there = {each["name"] for each in client.request("GET", f"{cluster.endpoint}/v1/buckets").json()}
-    wait_until(lambda: {attribute.decode(raw)["bucket"] for raw in attribute.data_files(drives).values()} <= there, 30, "others are gone")
+    wait_until(lambda: {said["bucket"] for said in attribute.decoded(drives).values()} <= there, 30, "others are gone")
     script = "".join(body for body in fences("docs/on-disk-layout.md", "") if body.startswith(("tarn ", "getfattr ")))
-    file = next(path for drive in drives for path in drive.glob("data/*/*") if path.read_bytes() == b"its bytes")
+    file = next(path for path in attribute.paths(drives) if path.read_bytes() == b"its bytes")
     script = script.replace("/srv/d1 /srv/d2", " ".join(map(str, drives))).replace("/tmp/out", str(tmp_path / "out"))
     script, replaced = re.subn(r"/srv/d1/data/\w+/\w+", str(file), script)
     assert replaced == 1

@@ -7,7 +7,7 @@ import time
 import zlib
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.checksums import crc32c
 from harness.waiting import wait_until
 
@@ -153,10 +153,9 @@ def test_aistore_checksums_are_verified(cluster, bucket):
 
 def test_a_refused_upload_leaves_no_file_behind(make_cluster):
     cluster = make_cluster(targets=1, drives=1)
-    drive = cluster.drives("t1")[0]
 
     def files():
-        return [path for path in (drive / "data").rglob("*") if path.is_file()]
+        return attribute.paths(cluster.drives("t1"))
 
     wrong = {"Content-MD5": CHECKSUMS["Content-MD5"]}
     assert cluster.put("data", "x", b"z" * (5 << 20), headers=wrong).status == 400

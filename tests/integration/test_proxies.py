@@ -166,8 +166,7 @@ def test_a_proxy_can_be_added(make_cluster):
 
 
 def generations(cluster):
-    return [attribute.decode(raw)["generation"] for target in cluster.targets()
-            for raw in attribute.data_files(cluster.drives(target)).values()]
+    return [said["generation"] for said in attribute.decoded(cluster.all_drives()).values()]
 
 
 def to_etcd(cluster, url):

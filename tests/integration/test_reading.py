@@ -10,7 +10,7 @@ import random
 import subprocess
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -39,10 +39,6 @@ def stored(cluster, count, size, seed=1):
     return digests
 
 
-def data_files(cluster, target="t1"):
-    return [path for drive in cluster.drives(target) for path in (drive / "data").rglob("*") if path.is_file()]
-
-
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="dropping the page cache needs root")
 
 
@@ -52,7 +48,7 @@ def test_many_cold_readers_of_one_drive(make_cluster, kind):
     cluster = make_cluster(targets=1, drives=1, settings={"drive.kind": kind})
     digests = stored(cluster, 12, 20 * MIB + 4321)
     drop_caches()
-    assert cached_bytes(data_files(cluster)) < 12 * MIB  # the drive is really read
+    assert cached_bytes(attribute.paths(cluster.drives("t1"))) < 12 * MIB  # the drive is really read
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         bodies = pool.map(lambda name: (name, cluster.get("data", name).body), digests)
         assert {name: hashlib.sha256(body).hexdigest() for name, body in bodies} == digests
@@ -94,7 +90,7 @@ def test_small_data_stays_in_memory(make_cluster):
     def read_all_and_look():
         for name in digests:
             assert cluster.get("data", name).status == 200
-        return cached_bytes(data_files(cluster)) >= 0.99 * 4 * 8 * MIB
+        return cached_bytes(attribute.paths(cluster.drives("t1"))) >= 0.99 * 4 * 8 * MIB
 
     # Once more when another test has dropped the caches of the machine meanwhile; but for what the machine wanted back.
     wait_until(read_all_and_look, 10, "it stays in memory")

@@ -39,7 +39,7 @@ class Pair:
         return dict(re.findall(r"(\w+)=(\S*)", found[-1])) if found else None
 
     def copies_begun(self, target):
-        return [path for drive in self.cluster.drives(target) for path in drive.glob("data/*/*")]
+        return attribute.paths(self.cluster.drives(target))
 
     def under_way(self, target):
         """How many copies have begun there and are not finished."""
@@ -313,8 +313,7 @@ def test_a_flipped_bit_does_not_travel(pair):
     names = cluster.names_owned_by("t1", "data", 4)
     for name in names:
         assert cluster.put("data", name, os.urandom(MIB + 5000)).status == 200
-    victim = next(path for path, raw in attribute.data_files(cluster.drives("t1")).items()
-                  if attribute.decode(raw)["name"] == names[1])
+    victim = next(path for path, said in attribute.decoded(cluster.drives("t1")).items() if said["name"] == names[1])
     with open(victim, "r+b") as file:
         file.seek(MIB + 100)
         (byte,) = file.read(1)
@@ -414,7 +413,7 @@ def test_what_has_not_come_to_its_owner_is_changed_and_copied_all_the_same(make_
         return client.request(method, cluster.url("some", name) + query, body, JSON, expect=False)
 
     def there(node):
-        return {attribute.decode(raw)["name"] for raw in attribute.data_files(cluster.drives(node)).values()}
+        return {said["name"] for said in attribute.decoded(cluster.drives(node)).values()}
 
     assert there("t1") == set() and there("t2") == set(names)
     metadata = json.dumps({"value": {"colour": "red"}}).encode()

@@ -59,11 +59,11 @@ def test_a_test_has_the_same_placement_each_time(make_cluster, tmp_path):
     """What a test does with a target that has much or nothing must not depend on chance."""
     def placement(folder, text):
         cluster = make_cluster(targets=2, drives=2, directory=tmp_path / folder / "cluster", identities=text)
-        drives = [drive for name in cluster.targets() for drive in cluster.drives(name)]
+        drives = cluster.all_drives()
         known = [json.loads((drive / ".tarn/drive.json").read_text())["drive"] for drive in drives]
         cluster.fill("data", dict.fromkeys((f"n-{i}" for i in range(40)), b"x"))
-        lies = {attribute.decode(raw)["name"]: "/".join(path.parts[len(cluster.directory.parts):][:2])
-                for path, raw in attribute.data_files(drives).items()}
+        lies = {said["name"]: "/".join(path.parts[len(cluster.directory.parts):][:2])
+                for path, said in attribute.decoded(drives).items()}
         return [cluster.nodes[name]["id"] for name in sorted(cluster.nodes)] + known, lies
 
     (first, lies), (again, lies_again), (other, lies_otherwise) = placement("a", "text"), placement("b", "text"), placement("c", "other")

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.cli import Cli
 from harness.jobs import ended, query, snaps, status, stop, total
 from harness.sdk import JOB_SECONDS, client_of
@@ -34,10 +34,6 @@ def carried_out(cluster, kind, *words, **value):
     found = snaps(cluster, answer.text)
     assert all(snap["is_idle"] and snap["kind"] == kind for snap in found.values())
     return found
-
-
-def files_of(cluster, name):
-    return [path for drive in cluster.drives(name) for path in drive.glob("data/*/*")]
 
 
 def leave_work_files(cluster):
@@ -74,23 +70,23 @@ def test_a_clean_up_takes_what_is_nobodys_and_nothing_else(make_cluster):
     bodies = cluster.fill("data", NAMES, SIZES)
     cluster.create_bucket("gone")
     assert cluster.put("gone", "object", b"of a bucket that is destroyed").status == 200
-    (path,) = [path for name in cluster.targets() for path in files_of(cluster, name) if b"that is destroyed" in path.read_bytes()]
-    content, attribute = path.read_bytes(), os.getxattr(path, "user.tarn")
+    (path,) = [path for path in attribute.paths(cluster.all_drives()) if b"that is destroyed" in path.read_bytes()]
+    content, said = path.read_bytes(), os.getxattr(path, attribute.NAME)
     assert cluster.destroy_bucket("gone").status == 200
     wait_until(lambda: not path.exists(), 20, "the bucket's file is removed")
     assert total(carried_out(cluster, "cleanup-store"), "loc-objs") == 0
     path.write_bytes(content)
-    os.setxattr(path, "user.tarn", attribute)
+    os.setxattr(path, attribute.NAME, said)
     left = leave_work_files(cluster)
 
     # Of a bucket alone: these do not say whose they are, or are of another one.
     assert total(carried_out(cluster, "cleanup-store", "data"), "loc-objs") == 0
-    count = sum(len(files_of(cluster, name)) for name in cluster.targets())
+    count = len(attribute.paths(cluster.all_drives()))
     with client.RawConnection(cluster.relay) as connection:
         body = os.urandom(1 << 20)
         connection.send_head("PUT", "/data/slow", {"Content-Length": str(len(body))})
         connection.send(body[:400_000])
-        wait_until(lambda: sum(len(files_of(cluster, name)) for name in cluster.targets()) == count + 1, 20, "the upload has a file")
+        wait_until(lambda: len(attribute.paths(cluster.all_drives())) == count + 1, 20, "the upload has a file")
         found = carried_out(cluster, "cleanup-store")
         connection.send(body[400_000:])
         answer = connection.read_response()
@@ -99,7 +95,7 @@ def test_a_clean_up_takes_what_is_nobodys_and_nothing_else(make_cluster):
     expected = left | {holder: left[holder] + 1}
     assert {target: int(snap["stats"]["loc-objs"]) for target, snap in found.items()} == expected
     assert total(found, "loc-bytes") == sum(left.values()) * len(LEFT) + len(content)
-    assert sum(len(files_of(cluster, name)) for name in cluster.targets()) == count + 1 - sum(expected.values())
+    assert len(attribute.paths(cluster.all_drives())) == count + 1 - sum(expected.values())
     cluster.assert_bodies("data", bodies | {"slow": body})
 
 
@@ -181,9 +177,9 @@ def test_a_clean_up_is_stopped_and_waits_for_nobody_who_is_away(make_cluster):
     assert stop(cluster, ID=job).status == 200
     end = status(cluster, job)
     assert end["aborted"] and end["end_time"] > 0, end
-    assert any(path.read_bytes() == LEFT for path in files_of(cluster, "t1")), "it went on all the same"
+    assert any(path.read_bytes() == LEFT for path in attribute.paths(cluster.drives("t1"))), "it went on all the same"
     gone = cluster.nodes["t2"]["id"]
     cluster.kill("t2")
     wait_until(lambda: start(cluster, "cleanup", DaemonID=gone).status == 503, 20, "the cluster knows that t2 is away", every=0.5)
     assert carried_out(cluster, "cleanup-store").keys() == {cluster.nodes["t1"]["id"]}
-    assert not any(path.read_bytes() == LEFT for path in files_of(cluster, "t1"))
+    assert not any(path.read_bytes() == LEFT for path in attribute.paths(cluster.drives("t1")))

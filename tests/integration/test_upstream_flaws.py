@@ -8,7 +8,7 @@ import struct
 import urllib.parse
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.etcd import make_certificates
 from harness.upstreams import FlawedServer, counted, etag_of, is_stored, make_bucket, wait_stored
 from harness.waiting import wait_until
@@ -456,7 +456,7 @@ def test_a_target_that_dies_in_a_fill_leaves_nothing_of_it(upstream_cluster, web
     assert not is_stored(cluster, "ht://web", "dies.tar")
     assert cluster.get("ht://web", "dies.tar").body == body
     wait_stored(cluster, "ht://web", "dies.tar")
-    files = [path for drive in cluster.drives("t1") for path in (drive / "data").rglob("*") if path.is_file()]
+    files = attribute.paths(cluster.drives("t1"))
     assert len(files) == 1, files
 
 

@@ -28,8 +28,7 @@ def files_of(cluster, bucket):
     """{name: {target: inode of its file}}, of copies on nodes."""
     found = {}
     for target in cluster.targets():
-        for path, raw in attribute.data_files(cluster.drives(target)).items():
-            said = attribute.decode(raw)
+        for path, said in attribute.decoded(cluster.drives(target)).items():
             if said["bucket"] == bucket:
                 found.setdefault(said["name"], {})[target] = path.stat().st_ino
     return found

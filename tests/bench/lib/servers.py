@@ -12,6 +12,7 @@ import time
 import urllib.parse
 from pathlib import Path
 
+from harness import attribute
 from lib.stage import DRIVE_TOOL, REPOSITORY, Failed, Unavailable, wait_until
 
 LOCAL_CLUSTER = REPOSITORY / "deploy" / "local-cluster"
@@ -207,28 +208,11 @@ class Tarn:
         for index in range(1, self.drives_count + 1):
             for path in sorted((self.drive(index, target) / "data").glob("*/*")):
                 with contextlib.suppress(OSError):  # it went meanwhile, or has no attribute yet: it is being written
-                    yield object_name(path), path, path.stat().st_size
+                    yield attribute.read(path)["name"], path, path.stat().st_size
 
     def data_files(self, size=None, target=1):
         """{name of the object: its file} of one target; `size`: only files of that many bytes."""
         return {name: path for name, path, its in self.files(target) if size in (None, its)}
-
-
-def object_name(path):
-    """The name in the attribute of a data file (docs/on-disk-layout.md): format, bucket id, then texts."""
-    data, at, texts = os.getxattr(path, "user.tarn"), 9, []
-    for _ in range(5):  # provider, namespace uuid and name, bucket, object
-        length, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            length |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        texts.append(data[at:at + length].decode())
-        at += length
-    return texts[-1]
 
 
 NGINX_CONFIG = """

@@ -6,16 +6,13 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 
+from harness.go_programs import go_program
 from lib.rows import Result
 from lib.servers import Nginx, Tarn, mounted_image
-from lib.stage import REPOSITORY, Failed, Unavailable, median, ratio, rounds_of, spread
-
-sys.path.append(str(REPOSITORY / "tests"))
-from harness.go_programs import go_program  # noqa: E402
+from lib.stage import Failed, Unavailable, median, ratio, rounds_of, spread
 
 MIB = 1 << 20
 LINK_RATE, LINK_DELAY = 40e6, 0.015  # bytes/s of each connection, seconds one way
