@@ -1,24 +1,21 @@
 """The number of copies on nodes changes under load, while targets and proxies die (docs/decisions/014)."""
 
-import json
 import time
 
 from copies import Reading, put_all, wait_full
 from disks import seeded
 from harness import attribute
-from harness import client as http
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from load import Crowd
 from stage import Churn
 
-JSON = {"Content-Type": "application/json"}
 ON_NODES = {"enabled": True, "domain": "node"}
 
 
 def ask(cluster, proxy, method, path, **body):
     try:
-        return http.request(method, cluster.url_of(proxy) + path, json.dumps(body).encode(), JSON, expect=False)
+        return cluster.call(proxy, method, path, body)
     except OSError:
         return None
 

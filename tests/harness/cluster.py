@@ -373,6 +373,12 @@ class Cluster:
 
     # --- objects and buckets, through the AIStore paths ---
 
+    def call(self, proxy, method, path, body=None, headers=None):
+        """The raw answer of a proxy, of another node, or with None of whom clients ask now; `body` is an object for JSON."""
+        url = (self.url_of(proxy) if proxy else self.endpoint) + path
+        data = None if body is None else json.dumps(body).encode()
+        return client.request(method, url, data, {"Content-Type": "application/json"} | (headers or {}), expect=False)
+
     def url(self, bucket, name, base=None):
         provider, bucket = provider_of(bucket)
         return f"{base or self.endpoint}/v1/objects/{bucket}/{urllib.parse.quote(name)}?provider={provider}"
@@ -445,9 +451,9 @@ class Cluster:
         (found,) = answer.json()["buckets"]
         return found
 
-    def smap(self, proxy="p1"):
+    def smap(self, proxy=None):
         """The map of the cluster as a proxy, or any other node, has it."""
-        return client.request("GET", self.url_of(proxy) + "/v1/daemon?what=smap").json()
+        return self.call(proxy, "GET", "/v1/daemon?what=smap").json()
 
     def destroy_bucket(self, bucket):
         return self.bucket_action("DELETE", bucket, "destroy-bck")

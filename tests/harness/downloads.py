@@ -1,17 +1,12 @@
 """Downloads as AIStore's clients ask for them."""
 
-import json
-
-from harness import client
 from harness.waiting import wait_until
 
-JSON = {"Content-Type": "application/json"}
 PATH = "/v1/download"
 
 
-def call(cluster, method, path=PATH, proxy="p1", **message):
-    url = cluster.url_of(proxy, "public") if proxy != "p1" else cluster.endpoint
-    return client.request(method, url + path, json.dumps(message).encode(), JSON, expect=False)
+def call(cluster, method, path=PATH, proxy=None, **message):
+    return cluster.call(proxy, method, path, message)
 
 
 def post(cluster, kind, bucket, **fields):

@@ -1,20 +1,18 @@
 """Jobs as AIStore's clients ask for them: begin, look, wait, stop."""
 
-import json
 import urllib.parse
 
-from harness import client
 from harness.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 
 
-def query(cluster, what, **message):
-    return client.request("GET", f"{cluster.endpoint}/v1/cluster?what={what}", json.dumps(message).encode(), JSON, expect=False)
+def query(cluster, what, proxy=None, **message):
+    return cluster.call(proxy, "GET", f"/v1/cluster?what={what}", message)
 
 
-def status(cluster, job):
-    answer = query(cluster, "status", id=job)
+def status(cluster, job, proxy=None):
+    answer = query(cluster, "status", proxy, id=job)
     assert answer.status == 200, answer
     return answer.json()
 
@@ -25,9 +23,9 @@ def ended(cluster, job, seconds=30):
     return status(cluster, job)
 
 
-def snaps(cluster, job):
+def snaps(cluster, job, proxy=None):
     """What each target that has to do with the job says of it."""
-    answer = query(cluster, "qryxstats", id=job)
+    answer = query(cluster, "qryxstats", proxy, id=job)
     assert answer.status == 200, answer
     return {target: found[0] for target, found in answer.json().items() if found}
 
@@ -52,21 +50,19 @@ def handled(cluster, answer):
 
 
 def stop(cluster, **value):
-    body = json.dumps({"action": "stop", "name": "", "value": value}).encode()
-    return client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
+    return cluster.call(None, "PUT", "/v1/cluster", {"action": "stop", "name": "", "value": value})
 
 
 def start(cluster, kind, **value):
     """The id of a job that begins by its kind alone."""
-    body = json.dumps({"action": "start", "value": {"Kind": kind} | value}).encode()
-    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
+    answer = cluster.call(None, "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": kind} | value})
     assert answer.status == 200, answer
     return answer.text
 
 
 def told(cluster, what):
     """What the cluster says of `what`, Tarn's own queries without a body."""
-    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what={what}", expect=False)
+    answer = cluster.call(None, "GET", f"/v1/cluster?what={what}")
     assert answer.status == 200, answer
     return answer.json()
 
@@ -80,8 +76,7 @@ def idle(cluster, job, seconds=30):
 def to_bucket(cluster, source, action, goal, value=None):
     """The raw answer of copy-bck or move-bck."""
     uname = urllib.parse.quote(goal if "/" in goal else f"ais/@#/{goal}/", safe="")
-    body = json.dumps({"action": action, "name": "", "value": value}).encode()
-    return client.request("POST", f"{cluster.endpoint}/v1/buckets/{source}?provider=ais&bck_to={uname}", body, JSON, expect=False)
+    return cluster.call(None, "POST", f"/v1/buckets/{source}?provider=ais&bck_to={uname}", {"action": action, "name": "", "value": value})
 
 
 def delete_many(cluster, bucket, **value):

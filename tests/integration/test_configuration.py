@@ -32,21 +32,16 @@ def pair(module_cluster):
     """Two proxies and two targets over etcd; nothing is set afterwards."""
     module_cluster.begin_test()
     yield module_cluster
-    reset = put(module_cluster, "p1", "/v1/cluster", {"action": "reset-config", "value": [
+    reset = module_cluster.call("p1", "PUT", "/v1/cluster", {"action": "reset-config", "value": [
         "log.level", "space.highwm", "space.out_of_space", "http.header_timeout", "versioning.enabled", "mirror.copies",
         "redirect_put_status"]})
     assert reset.status == 200, reset
-    assert put(module_cluster, "p1", "/v1/cluster", {"action": "reset-config", "value": None}).status == 200
+    assert module_cluster.call("p1", "PUT", "/v1/cluster", {"action": "reset-config", "value": None}).status == 200
     assert not module_cluster.complaints(), module_cluster.complaints()
 
 
-def put(cluster, proxy, path, body=None, headers=None):
-    data = None if body is None else json.dumps(body).encode()
-    return client.request("PUT", cluster.url_of(proxy) + path, data, headers, expect=False)
-
-
 def put_at(cluster, node, path, body=None):
-    return put(cluster, "p1", f"/v1/reverse/daemon{path}", body, {"Ais-Node-Id": cluster.nodes[node]["id"]})
+    return cluster.call("p1", "PUT", f"/v1/reverse/daemon{path}", body, {"Ais-Node-Id": cluster.nodes[node]["id"]})
 
 
 def settings(cluster, proxy):
@@ -62,7 +57,7 @@ def in_force(cluster, node):
 def test_a_setting_is_in_force_on_all_nodes_when_it_is_answered(pair):
     before = int(settings(pair, "p1")["config_version"])
     for level in ("4", "3", "4"):
-        assert put(pair, "p1", f"/v1/cluster/set-config?log.level={level}&space.highwm=80").status == 200
+        assert pair.call("p1", "PUT", f"/v1/cluster/set-config?log.level={level}&space.highwm=80").status == 200
         for node in NODES:
             assert in_force(pair, node)["log"]["level"] == level, node
         assert settings(pair, "p2")["log"]["level"] == level
@@ -71,28 +66,28 @@ def test_a_setting_is_in_force_on_all_nodes_when_it_is_answered(pair):
     assert settings(pair, "p2")["space"]["highwm"] == 80 and in_force(pair, "t1")["space"]["highwm"] == 80
     assert int(settings(pair, "p1")["config_version"]) == before + 3
     # The same again is no change.
-    assert put(pair, "p2", "/v1/cluster/set-config?log.level=4").status == 200
+    assert pair.call("p2", "PUT", "/v1/cluster/set-config?log.level=4").status == 200
     assert int(settings(pair, "p1")["config_version"]) == before + 3
 
 
 def test_messages_and_queries_say_the_same(pair):
     value = {"space": {"highwm": 70, "out_of_space": None}, "log": {"level": "4"}}
-    assert put(pair, "p2", "/v1/cluster", {"action": "set-config", "name": "", "value": value}).status == 200
+    assert pair.call("p2", "PUT", "/v1/cluster", {"action": "set-config", "name": "", "value": value}).status == 200
     assert in_force(pair, "t2")["space"]["highwm"] == 70
-    assert put(pair, "p2", "/v1/cluster?action=set-config&space.highwm=71").status == 200
+    assert pair.call("p2", "PUT", "/v1/cluster?action=set-config&space.highwm=71").status == 200
     assert in_force(pair, "t2")["space"]["highwm"] == 71 and in_force(pair, "t2")["log"]["level"] == "4"
 
 
 def test_what_the_start_said_holds_until_the_cluster_says_otherwise(pair):
     assert settings(pair, "p1")["space"]["out_of_space"] == 95 and in_force(pair, "t1")["space"]["out_of_space"] == 97
-    assert put(pair, "p1", "/v1/cluster/set-config?space.out_of_space=96").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?space.out_of_space=96").status == 200
     assert in_force(pair, "t1")["space"]["out_of_space"] == 96
-    assert put(pair, "p1", "/v1/cluster", {"action": "reset-config", "value": ["space.out_of_space"]}).status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster", {"action": "reset-config", "value": ["space.out_of_space"]}).status == 200
     assert in_force(pair, "t1")["space"]["out_of_space"] == 97
 
 
 def test_settings_survive_the_restart_of_every_node(pair):
-    assert put(pair, "p1", "/v1/cluster/set-config?space.highwm=66").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?space.highwm=66").status == 200
     assert put_at(pair, "t1", "/set-config?log.level=4&transient=false").status == 200
     assert put_at(pair, "t2", "/set-config?log.level=4&transient=true").status == 200
     assert in_force(pair, "t2")["log"]["level"] == "4"
@@ -106,27 +101,27 @@ def test_settings_survive_the_restart_of_every_node(pair):
 
 def test_a_node_that_was_down_learns_what_was_set(pair):
     pair.kill("t2")
-    assert put(pair, "p1", "/v1/cluster/set-config?space.highwm=61").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?space.highwm=61").status == 200
     pair.start("t2")
     assert in_force(pair, "t2")["space"]["highwm"] == 61
 
 
 def test_what_one_node_is_told_wins_until_it_is_reset(pair):
-    assert put(pair, "p1", "/v1/cluster/set-config?log.level=4").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?log.level=4").status == 200
     assert put_at(pair, "t1", "/set-config?log.level=5&transient=false").status == 200
     assert [in_force(pair, node)["log"]["level"] for node in ("t1", "t2", "p1")] == ["5", "4", "4"]
-    assert put(pair, "p1", "/v1/cluster/set-config?log.level=3").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?log.level=3").status == 200
     assert in_force(pair, "t1")["log"]["level"] == "5"
     assert put_at(pair, "t1", "", {"action": "reset-config", "name": "", "value": None}).status == 200
     assert in_force(pair, "t1")["log"]["level"] == "3"
     assert put_at(pair, "t2", "/set-config?log.level=4").status == 200
-    assert put(pair, "p2", "/v1/cluster", {"action": "reset-config", "name": "", "value": None}).status == 200
+    assert pair.call("p2", "PUT", "/v1/cluster", {"action": "reset-config", "name": "", "value": None}).status == 200
     assert in_force(pair, "t2")["log"]["level"] == "3", "a reset of the cluster is one of every node"
 
 
 def test_transient_settings_are_kept_nowhere(pair):
     version = settings(pair, "p1")["config_version"]
-    assert put(pair, "p1", "/v1/cluster/set-config?log.level=4&transient=true").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?log.level=4&transient=true").status == 200
     assert {in_force(pair, node)["log"]["level"] for node in NODES} == {"4"}
     assert settings(pair, "p1")["config_version"] == version and settings(pair, "p2")["log"]["level"] == "3"
 
@@ -151,10 +146,10 @@ def test_what_cannot_be_set_says_why_and_changes_nothing(pair, what, status, say
     for path in (f"/v1/cluster/set-config?{what}", f"/v1/cluster/set-config?redirect_put_status=302&{what}"):
         if what == "transient=true" and "302" in path:
             continue
-        answer = put(pair, "p1", path)
+        answer = pair.call("p1", "PUT", path)
         assert answer.status == status and says in answer.json()["message"], answer
     assert settings(pair, "p2") == before
-    answer = put(pair, "p1", f"/v1/reverse/daemon/set-config?{what}", None, {"Ais-Node-Id": pair.nodes["t1"]["id"]})
+    answer = pair.call("p1", "PUT", f"/v1/reverse/daemon/set-config?{what}", None, {"Ais-Node-Id": pair.nodes["t1"]["id"]})
     assert answer.status == (400 if what.startswith("checksum") else status), answer
 
 
@@ -163,7 +158,7 @@ def test_settings_that_need_a_restart_say_so(pair):
     names = re.findall(r"`([\w.]+)`", re.search(r"others need a restart: (.*?)\. Set", page, re.DOTALL)[1])
     assert len(names) >= 16
     for name in names:
-        answer = put(pair, "p1", f"/v1/cluster/set-config?{name}=1")
+        answer = pair.call("p1", "PUT", f"/v1/cluster/set-config?{name}=1")
         assert answer.status == 400 and f"setting '{name}' is read at the start of a program" in answer.json()["message"], answer
 
 
@@ -175,7 +170,7 @@ def test_other_messages_that_make_no_sense_say_so(pair):
             ({"action": "reset-config", "value": ["bogus"]}, 400, "there is no setting 'bogus'"),
             ({"action": "reload-creds", "value": {}}, 501, "reload-creds"),
             (None, 400, "needs a body")):
-        answer = put(pair, "p1", "/v1/cluster", body)
+        answer = pair.call("p1", "PUT", "/v1/cluster", body)
         assert answer.status == status and says in answer.json()["message"], answer
     answer = put_at(pair, "t1", "/set-config?mirror.copies=3")
     assert answer.status == 400 and "for the whole cluster only" in answer.json()["message"], answer
@@ -185,7 +180,7 @@ def test_other_messages_that_make_no_sense_say_so(pair):
 
 def test_new_buckets_begin_with_what_was_set(pair):
     pair.create_bucket("before")
-    assert put(pair, "p1", "/v1/cluster/set-config?versioning.enabled=false&mirror.copies=3").status == 200
+    assert pair.call("p1", "PUT", "/v1/cluster/set-config?versioning.enabled=false&mirror.copies=3").status == 200
 
     def props(bucket):
         answer = client.request("HEAD", f"{pair.url_of('p2')}/v1/buckets/{bucket}?provider=ais")
@@ -202,7 +197,7 @@ def test_new_buckets_begin_with_what_was_set(pair):
 
 
 def test_timeouts_and_statuses_act_on_a_running_node(pair):
-    assert put(pair, "p2", "/v1/cluster/set-config?http.header_timeout=200ms&redirect_put_status=302").status == 200
+    assert pair.call("p2", "PUT", "/v1/cluster/set-config?http.header_timeout=200ms&redirect_put_status=302").status == 200
     for node in ("p1", "t1"):
         where = urlparse(pair.url_of(node))
         with socket.create_connection((where.hostname, where.port), timeout=20) as half:

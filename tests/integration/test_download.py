@@ -10,7 +10,7 @@ import time
 import boto3
 import botocore.config
 import pytest
-from harness import client, downloads, jobs
+from harness import client, jobs
 from harness.cli import Cli
 from harness.downloads import begin, call, counts, ended, fetched, has_ended, post, show
 from harness.upstreams import ACCESS_KEY, SECRET_KEY, FlawedServer, make_bucket, redirect_to, stand_still
@@ -226,7 +226,7 @@ def test_other_refusals(cluster, web):
     for kind, fields, says in (("single", {"link": f"{web.url}/a"}, "has an upstream"), ("backend", {}, "no list of its files")):
         answer = post(cluster, kind, "ht://web", **fields)
         assert answer.status == 400 and says in answer.text, answer
-    assert client.request("POST", cluster.endpoint + "/v1/download", b"{", downloads.JSON).status == 400
+    assert client.request("POST", cluster.endpoint + "/v1/download", b"{", jobs.JSON).status == 400
     assert call(cluster, "GET", regex="(").status == 400
     assert call(cluster, "GET", regex="a", id="b").status == 400
     assert call(cluster, "GET", id="dnl-unknown").status == 404

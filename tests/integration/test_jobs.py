@@ -6,12 +6,12 @@ import threading
 import urllib.parse
 
 import pytest
-from harness import client, etcd, nodes
+from harness import etcd, nodes
 from harness.cli import Cli
+from harness.jobs import ended, query, snaps, status, stop, total
 from harness.sdk import client_of
 from harness.waiting import guarded, wait_until
 
-JSON = {"Content-Type": "application/json"}
 OBJECTS = 200
 NAMES = [f"dir{i % 7}/n-{i:04}" for i in range(OBJECTS)]
 SIZES = range(6, 306, 6)
@@ -20,37 +20,8 @@ SLOWER = "copy_bucket.object=sleep:100"  # a copy of all objects takes 6 s at le
 SLOWEST = "copy_bucket.object=sleep:400"  # it does not end before a test ends it
 
 
-def ask(cluster, proxy, method, path, body=None):
-    data = json.dumps(body).encode() if body is not None else None
-    return client.request(method, cluster.url_of(proxy) + path, data, JSON, expect=False)
-
-
-def query(cluster, proxy, what, **message):
-    return ask(cluster, proxy, "GET", f"/v1/cluster?what={what}", message)
-
-
-def status(cluster, proxy, job):
-    answer = query(cluster, proxy, "status", id=job)
-    assert answer.status == 200, answer
-    return answer.json()
-
-
-def snaps(cluster, proxy, job):
-    answer = query(cluster, proxy, "qryxstats", id=job)
-    assert answer.status == 200, answer
-    return {target: found[0] for target, found in answer.json().items() if found}
-
-
 def copied(cluster, proxy, job):
-    return sum(int(snap["stats"]["loc-objs"]) for snap in snaps(cluster, proxy, job).values())
-
-
-def ended(cluster, proxy, job, seconds=40):
-    return wait_until(lambda: status(cluster, proxy, job)["end_time"] and status(cluster, proxy, job), seconds, f"job {job} ends")
-
-
-def stop(cluster, proxy, job):
-    return ask(cluster, proxy, "PUT", "/v1/cluster", {"action": "stop", "value": {"id": job}})
+    return total(snaps(cluster, job, proxy), "loc-objs")
 
 
 def record(cluster, job):
@@ -59,7 +30,7 @@ def record(cluster, job):
 
 def begin_copy(cluster, proxy, goal, source="data", at_least=5, **value):
     uname = urllib.parse.quote(f"ais/@#/{goal}/", safe="")
-    answer = ask(cluster, proxy, "POST", f"/v1/buckets/{source}?bck_to={uname}",
+    answer = cluster.call(proxy, "POST", f"/v1/buckets/{source}?bck_to={uname}",
                  {"action": "copy-bck", "value": {"num-workers": -1} | value})
     assert answer.status == 200, answer
     wait_until(lambda: copied(cluster, proxy, answer.text) >= at_least, 20, "some objects are copied")
@@ -68,9 +39,9 @@ def begin_copy(cluster, proxy, goal, source="data", at_least=5, **value):
 
 def check_done(cluster, proxy, job, made, goal):
     """All of it is there, and the counts say so."""
-    end = status(cluster, proxy, job)
+    end = status(cluster, job, proxy)
     assert end["err"] == "" and not end["aborted"] and end["is_idle"], end
-    found = snaps(cluster, proxy, job)
+    found = snaps(cluster, job, proxy)
     assert sum(int(snap["stats"]["loc-objs"]) for snap in found.values()) == len(made), found
     assert sum(int(snap["stats"]["loc-bytes"]) for snap in found.values()) == sum(map(len, made.values()))
     sent = sum(int(snap["stats"]["out-objs"]) for snap in found.values())
@@ -99,8 +70,8 @@ def test_another_proxy_finishes_what_a_killed_one_began(make_cluster):
     sdk.start()
     assert copied(pair, "p1", job) >= 20, "p1 tells how far p2's job is"
     pair.kill("p2")
-    assert status(pair, "p1", job)["end_time"] == 0
-    ended(pair, "p1", job)
+    assert status(pair, job)["end_time"] == 0
+    ended(pair, job, 40)
     sdk.join(60)
     assert waits and waits[0].success, waits
     check_done(pair, "p1", job, made, "copied")
@@ -108,7 +79,7 @@ def test_another_proxy_finishes_what_a_killed_one_began(make_cluster):
     # The rest is told by the one that came back, too.
     pair.start("p2")
     check_done(pair, "p2", job, made, "copied")
-    assert [each["uuid"] for each in query(pair, "p2", "status_all", kind="copy-bucket").json()] == [job]
+    assert [each["uuid"] for each in query(pair, "status_all", "p2", kind="copy-bucket").json()] == [job]
 
 
 def test_the_end_of_a_job_is_known_at_its_driver_as_soon_as_elsewhere(make_cluster):
@@ -116,9 +87,9 @@ def test_the_end_of_a_job_is_known_at_its_driver_as_soon_as_elsewhere(make_clust
     pair = slow_cluster(make_cluster, meta="etcd", proxies=2, others={"p2": "jobs.after_write=sleep:1500"})
     pair.fill("data", NAMES, SIZES)
     job = begin_copy(pair, "p2", "one", at_least=0)
-    end = ended(pair, "p1", job)
-    assert status(pair, "p2", job) == end
-    assert query(pair, "p2", "running_all", kind="copy-bucket").json() == []
+    end = ended(pair, job, 40)
+    assert status(pair, job, "p2") == end
+    assert query(pair, "running_all", "p2", kind="copy-bucket").json() == []
     pair.logs["p2"].wait_for("failpoint hit name=jobs.after_write")
 
 
@@ -126,9 +97,9 @@ def test_a_job_is_stopped_at_any_proxy_and_stays_so(make_cluster):
     pair = slow_pair(make_cluster, SLOWEST)
     pair.fill("data", NAMES, SIZES)
     job = begin_copy(pair, "p2", "one")
-    assert stop(pair, "p1", job).status == 200
+    assert stop(pair, id=job).status == 200
     for proxy in ("p1", "p2"):
-        end = status(pair, proxy, job)
+        end = status(pair, job, proxy)
         assert end["aborted"] and end["end_time"] > 0 and end["err"] == "", end
     left = pair.names("one")
     assert 0 < len(left) < OBJECTS
@@ -137,19 +108,19 @@ def test_a_job_is_stopped_at_any_proxy_and_stays_so(make_cluster):
     job = begin_copy(pair, "p2", "two")
     pair.endpoint = pair.url_of("p1")
     pair.kill("p2")
-    assert stop(pair, "p1", job).status == 200
-    assert status(pair, "p1", job)["aborted"]
+    assert stop(pair, id=job).status == 200
+    assert status(pair, job)["aborted"]
     left = pair.names("two")
     pair.start("p2")
-    assert status(pair, "p2", job)["aborted"]
+    assert status(pair, job, "p2")["aborted"]
     assert pair.names("two") == left and len(left) < OBJECTS, "it goes on behind our backs"
-    assert query(pair, "p2", "running_all", kind="copy-bucket").json() == []
+    assert query(pair, "running_all", "p2", kind="copy-bucket").json() == []
 
     # Ended jobs outlive all proxies.
     pair.kill("p1", "p2")
     pair.start("p1", "p2")
-    assert status(pair, "p1", job)["aborted"]
-    assert snaps(pair, "p2", job)[pair.nodes["t1"]["id"]]["abort-err"] == "stopped by a user"
+    assert status(pair, job)["aborted"]
+    assert snaps(pair, job, "p2")[pair.nodes["t1"]["id"]]["abort-err"] == "stopped by a user"
 
 
 @pytest.mark.deep("half a minute")
@@ -170,7 +141,7 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     wait_until(lambda: answered() > before + next(own), 20, "tarn has had an answer")
     cluster.kill("p1")
     cluster.start("p1")
-    assert status(cluster, "p1", job)["end_time"] == 0
+    assert status(cluster, job)["end_time"] == 0
     assert waiting.wait(60) == 0, waiting.stderr.read()
     check_done(cluster, "p1", job, made, "copied")
 
@@ -178,11 +149,11 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     job = begin_copy(cluster, "p1", "again", at_least=20)
     cluster.down()
     cluster.up(fail_points={f"t{i}": slow for i in (1, 2, 3)})
-    ended(cluster, "p1", job)
+    ended(cluster, job, 40)
     check_done(cluster, "p1", job, made, "again")
     job = begin_copy(cluster, "p1", "third")
     assert cluster.destroy_bucket("third").status == 200
-    assert "destroyed" in ended(cluster, "p1", job)["err"]
+    assert "destroyed" in ended(cluster, job, 40)["err"]
 
 
 def test_a_target_that_is_killed_goes_on_with_its_part(make_cluster):
@@ -190,9 +161,9 @@ def test_a_target_that_is_killed_goes_on_with_its_part(make_cluster):
     made = cluster.fill("data", NAMES, SIZES)
     job = begin_copy(cluster, "p1", "copied", at_least=30)
     cluster.kill("t2")
-    assert status(cluster, "p1", job)["end_time"] == 0
+    assert status(cluster, job)["end_time"] == 0
     cluster.start("t2", fail_points=SLOW)
-    ended(cluster, "p1", job, 60)
+    ended(cluster, job, 60)
     check_done(cluster, "p1", job, made, "copied")
     assert record(cluster, job)["runs"] == 1
 
@@ -217,18 +188,18 @@ def test_jobs_that_ended_long_ago_are_forgotten(make_cluster):
 
     wait_until(lambda: kept() <= 500, 30, "old jobs are forgotten")
     assert kept() == 500
-    assert len(query(cluster, "p1", "status_all").json()) == 500
+    assert len(query(cluster, "status_all").json()) == 500
     for job in (done, ids[-1], ids[-499]):
-        assert status(cluster, "p1", job)["end_time"] > 0
+        assert status(cluster, job)["end_time"] > 0
     for job in (ids[0], ids[-500]):
-        assert query(cluster, "p1", "status", id=job).status == 404
+        assert query(cluster, "status", id=job).status == 404
 
 
 def cluster_summary(cluster):
-    answer = ask(cluster, "p1", "GET", "/v1/buckets/data?provider=ais", {"action": "summary-bck", "value": {}})
+    answer = cluster.call("p1", "GET", "/v1/buckets/data?provider=ais", {"action": "summary-bck", "value": {}})
     assert answer.status == 202, answer
     job = answer.text.strip('"\n')
-    ended(cluster, "p1", job)
+    ended(cluster, job, 40)
     return job
 
 
@@ -259,10 +230,10 @@ def test_tarn_shows_waits_for_and_stops_jobs(make_cluster):
 def test_a_stop_of_rebuilds_reaches_targets_that_no_job_shows_yet(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
     tarn = Cli(cluster.endpoint)
-    assert query(cluster, "p1", "status_all", kind="rebuild").json() == []
+    assert query(cluster, "status_all", kind="rebuild").json() == []
 
     def stopped():
-        told = query(cluster, "p1", "rebuild").json()["targets"]
+        told = query(cluster, "rebuild").json()["targets"]
         return [each["stopped"] for each in told.values()]
 
     assert stopped() == [False] * 3
@@ -274,7 +245,7 @@ def test_a_stop_of_rebuilds_reaches_targets_that_no_job_shows_yet(make_cluster):
 
 def rebalances(cluster):
     """Status by id."""
-    return {each["uuid"]: each for each in query(cluster, "p1", "status_all", kind="rebalance").json()}
+    return {each["uuid"]: each for each in query(cluster, "status_all", kind="rebalance").json()}
 
 
 def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
@@ -283,10 +254,10 @@ def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     made = cluster.fill("data", NAMES[:60], SIZES)
     job = f"g{nodes.give_names_to(cluster, 't1')}"
     wait_until(lambda: job in rebalances(cluster), 20, "the rebalance is noted")
-    end = ended(cluster, "p1", job)
+    end = ended(cluster, job, 40)
     assert end["kind"] == "rebalance" and not end["aborted"] and end["err"] == "", end
     assert not nodes.stored_map(cluster).get("past"), "nobody has names of others any more"
-    found = snaps(cluster, "p1", job)
+    found = snaps(cluster, job)
     assert set(found) == {cluster.nodes[name]["id"] for name in ("t1", "t2", "t3")}
     assert all(snap["is_idle"] and snap["id"] == job and snap["end-time"] > snap["start-time"] for snap in found.values())
     cluster.assert_bodies("data", made)
@@ -297,12 +268,12 @@ def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     first = nodes.give_names_to(cluster, "t2", "t3")
     wait_until(lambda: f"g{first}" in rebalances(cluster), 20, "a rebalance is noted")
     last = nodes.give_names_to(cluster, "t1", "t3")
-    end = ended(cluster, "p1", f"g{first}")
+    end = ended(cluster, f"g{first}", 40)
     assert end["aborted"] and end["err"] == "", end
-    assert all(snap["abort-err"].startswith("overtaken by map version ") for snap in snaps(cluster, "p1", f"g{first}").values())
+    assert all(snap["abort-err"].startswith("overtaken by map version ") for snap in snaps(cluster, f"g{first}").values())
     job = wait_until(lambda: [job for job in rebalances(cluster) if int(job[1:]) >= last], 20, "another one is noted")[0]
     limit(cluster, 0)
-    assert not ended(cluster, "p1", job)["aborted"] and not nodes.stored_map(cluster).get("past")
+    assert not ended(cluster, job, 40)["aborted"] and not nodes.stored_map(cluster).get("past")
     cluster.assert_bodies("data", made)
 
 
@@ -316,12 +287,12 @@ def test_a_resilver_is_a_job_of_one_target(make_cluster):
     cluster = make_cluster(targets=2, drives=2)
     made = cluster.fill("data", NAMES[:20], SIZES)
     target = cluster.nodes["t1"]["id"]
-    start = lambda **value: ask(cluster, "p1", "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "resilver"} | value})
+    start = lambda **value: cluster.call("p1", "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "resilver"} | value})
     answer = start(DaemonID=target)
     assert answer.status == 200, answer
-    end = ended(cluster, "p1", answer.text)
+    end = ended(cluster, answer.text, 40)
     assert end["kind"] == "resilver" and end["err"] == "" and not end["aborted"], end
-    assert set(snaps(cluster, "p1", answer.text)) == {target}
+    assert set(snaps(cluster, answer.text)) == {target}
     cluster.assert_bodies("data", made)
     assert start().status == 501 and start(DaemonID="nobody").status == 404
     assert start(DaemonID=cluster.nodes["p1"]["id"]).status == 400

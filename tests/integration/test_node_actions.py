@@ -1,16 +1,10 @@
 """What operators ask of nodes: another primary, new counts, a new log, an end."""
 
-import json
 
 import pytest
 from harness import client
 from harness.cli import Cli
 from harness.waiting import wait_until
-
-
-def put(cluster, proxy, path, body=None, headers=None):
-    data = None if body is None else json.dumps(body).encode()
-    return client.request("PUT", cluster.url_of(proxy) + path, data, headers, expect=False)
 
 
 def id_of(cluster, name):
@@ -26,7 +20,7 @@ def test_the_primary_passes_to_the_proxy_that_is_named(make_cluster):
     ids = {name: id_of(cluster, name) for name in ("p1", "p2", "p3")}
     first = cluster.smap("p1")
     for asked, wanted in (("p1", "p2"), ("p1", "p3"), ("p2", "p3"), ("p3", "p1")):
-        answer = put(cluster, asked, f"/v1/cluster/proxy/{ids[wanted]}")
+        answer = cluster.call(asked, "PUT", f"/v1/cluster/proxy/{ids[wanted]}")
         assert answer.status == 200 and not answer.body, answer
         for proxy in ids:
             wait_until(lambda: cluster.smap(proxy)["proxy_si"]["daemon_id"] == ids[wanted], 5, f"{proxy} sees {wanted}")
@@ -37,31 +31,31 @@ def test_the_primary_passes_to_the_proxy_that_is_named(make_cluster):
     cluster.kill("p2")
     wait_until(lambda: cluster.smap("p1")["proxy_si"]["daemon_id"] in (ids["p1"], ids["p3"]), 15, "another primary")
     primary = cluster.smap("p1")["proxy_si"]["daemon_id"]
-    answer = put(cluster, "p1", f"/v1/cluster/proxy/{ids['p2']}")
+    answer = cluster.call("p1", "PUT", f"/v1/cluster/proxy/{ids['p2']}")
     assert answer.status == 503 and f"proxy {ids['p2']} is not up" in answer.json()["message"], answer
     for node, status, says in ((id_of(cluster, "t1"), 400, "only a proxy can be the primary"),
                                ("pNobody00", 404, "node 'pNobody00' is not in the cluster map"),
                                (f"{ids['p1']}?frc=true", 501, "join two clusters"),
                                (f"{ids['p1']}?frc=perhaps", 400, "frc=perhaps")):
-        answer = put(cluster, "p1", f"/v1/cluster/proxy/{node}")
+        answer = cluster.call("p1", "PUT", f"/v1/cluster/proxy/{node}")
         assert answer.status == status and says in answer.json()["message"], answer
     wait_until(lambda: cluster.smap("p3")["proxy_si"]["daemon_id"] == primary, 10, "p3 sees it, too")
 
     # A proxy that is not the primary, asked itself, and the primary, which refuses.
     other = "p1" if primary == ids["p3"] else "p3"
     stays = "p3" if other == "p1" else "p1"
-    refused = put(cluster, other, "/v1/cluster", stop_message(primary))
+    refused = cluster.call(other, "PUT", "/v1/cluster", stop_message(primary))
     assert refused.status == 400 and "make another proxy the primary first" in refused.json()["message"], refused
-    assert put(cluster, other, "/v1/cluster", stop_message(ids[other])).status == 200
+    assert cluster.call(other, "PUT", "/v1/cluster", stop_message(ids[other])).status == 200
     cluster.wait_exit(other)
-    assert put(cluster, stays, "/v1/cluster", {"action": "shutdown", "name": "", "value": None}).status == 200
+    assert cluster.call(stays, "PUT", "/v1/cluster", {"action": "shutdown", "name": "", "value": None}).status == 200
     cluster.wait_exit(stays)
     cluster.wait_exit("t1")
 
 
 def test_the_one_proxy_is_the_primary_already(cluster):
-    assert put(cluster, "p1", f"/v1/cluster/proxy/{id_of(cluster, 'p1')}").status == 200
-    refused = put(cluster, "p1", "/v1/cluster", stop_message(id_of(cluster, "p1")))
+    assert cluster.call("p1", "PUT", f"/v1/cluster/proxy/{id_of(cluster, 'p1')}").status == 200
+    refused = cluster.call("p1", "PUT", "/v1/cluster", stop_message(id_of(cluster, "p1")))
     assert refused.status == 400 and "shut the whole cluster down" in refused.json()["message"], refused
 
 
@@ -81,7 +75,7 @@ def test_a_target_that_is_shut_down_comes_back_with_its_objects(make_cluster):
     cluster.wait_exit("t2")
     cluster.logs["t2"].wait_for("told to shut down")
     wait_until(lambda: status_of(cluster, name) == 503, 10, "the proxy knows that it is away")
-    wait_until(lambda: put(cluster, "p1", "/v1/cluster", stop_message(id_of(cluster, "t2"))).status == 200, 10, "it is so already")
+    wait_until(lambda: cluster.call("p1", "PUT", "/v1/cluster", stop_message(id_of(cluster, "t2"))).status == 200, 10, "it is so already")
     cluster.start("t2")
     wait_until(lambda: cluster.get("data", name).status == 200, 10, "it serves again")
     assert cluster.get("data", name).body == b"kept"
@@ -90,7 +84,7 @@ def test_a_target_that_is_shut_down_comes_back_with_its_objects(make_cluster):
 def test_a_cluster_that_is_shut_down_starts_again(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
     assert cluster.put("data", "x", b"kept").status == 200
-    assert put(cluster, "p1", "/v1/cluster", {"action": "shutdown", "name": "", "value": None}).status == 200
+    assert cluster.call("p1", "PUT", "/v1/cluster", {"action": "shutdown", "name": "", "value": None}).status == 200
     for node in ("p1", "t1", "t2"):
         cluster.wait_exit(node)
     cluster.start("p1", "t1", "t2")
@@ -102,7 +96,7 @@ def test_a_cluster_that_is_shut_down_starts_again(make_cluster):
     ({"sid": "tNobody00", "skip_rebalance": True}, 404, "tNobody00"),
     ({"sid": "tNobody00", "skip_rebalance": "yes"}, 400, '"value" must be')])
 def test_a_node_that_cannot_be_shut_down_is_named(cluster, value, status, says):
-    answer = put(cluster, "p1", "/v1/cluster", {"action": "shutdown-node", "value": value})
+    answer = cluster.call("p1", "PUT", "/v1/cluster", {"action": "shutdown-node", "value": value})
     assert answer.status == status and says in answer.json()["message"], answer
 
 
@@ -133,14 +127,14 @@ def test_counts_begin_anew(make_cluster):
 
     before, exported = count(), cluster.metric("t1", "ais_target_put_count")
     assert before[0] > 0 and before[1] > 0
-    assert put(cluster, "p1", "/v1/reverse/daemon", {"action": "reset-stats", "name": "", "value": True}, headers).status == 200
+    assert cluster.call("p1", "PUT", "/v1/reverse/daemon", {"action": "reset-stats", "name": "", "value": True}, headers).status == 200
     after = tracker()
     assert after.get("put.n") == before[0] and "err.get.n" not in after
-    assert put(cluster, "p1", "/v1/cluster", {"action": "reset-stats", "name": "", "value": False}).status == 200
+    assert cluster.call("p1", "PUT", "/v1/cluster", {"action": "reset-stats", "name": "", "value": False}).status == 200
     assert "put.n" not in tracker()
     assert count() == (1, 1)
     assert cluster.metric("t1", "ais_target_put_count") == exported + 1, "what Prometheus scrapes only ever grows"
-    answer = put(cluster, "p1", "/v1/cluster", {"action": "reset-stats", "value": "all"})
+    answer = cluster.call("p1", "PUT", "/v1/cluster", {"action": "reset-stats", "value": "all"})
     assert answer.status == 400 and "reset-stats" in answer.json()["message"]
 
 
@@ -152,6 +146,6 @@ def test_a_log_begins_anew(make_cluster):
         return client.request("GET", cluster.endpoint + "/v1/reverse/daemon?what=log&severity=info", None, headers).text
 
     assert "target ready" in log()
-    assert put(cluster, "p1", "/v1/reverse/daemon", {"action": "rotate-logs", "name": "", "value": None}, headers).status == 200
+    assert cluster.call("p1", "PUT", "/v1/reverse/daemon", {"action": "rotate-logs", "name": "", "value": None}, headers).status == 200
     assert "target ready" not in log() and "log begun anew" in log()
-    assert put(cluster, "p1", "/v1/cluster", {"action": "rotate-logs", "name": "", "value": None}).status == 200
+    assert cluster.call("p1", "PUT", "/v1/cluster", {"action": "rotate-logs", "name": "", "value": None}).status == 200

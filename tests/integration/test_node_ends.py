@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import os
 import random
 import signal
@@ -11,19 +10,14 @@ import time
 import urllib.parse
 
 import pytest
-from harness import client, jobs
+from harness import jobs
 from harness.waiting import scaled, wait_until
 
-JSON = {"Content-Type": "application/json"}
 BAD_END = "tasks still run|tasks that did not end|CHECK failed"
 
 
-def ask(cluster, proxy, method, path, body):
-    return client.request(method, cluster.url_of(proxy) + path, json.dumps(body).encode(), JSON, expect=False)
-
-
 def start_rebuild(cluster, proxy):
-    return ask(cluster, proxy, "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "rebuild"}})
+    return cluster.call(proxy, "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "rebuild"}})
 
 
 def end(cluster, name):
@@ -89,7 +83,7 @@ def test_a_proxy_whose_tasks_do_not_end_says_which_and_does_not_crash(make_clust
 
 def copy(cluster, proxy, goal):
     uname = urllib.parse.quote(f"ais/@#/{goal}/", safe="")
-    return ask(cluster, proxy, "POST", f"/v1/buckets/data?bck_to={uname}", {"action": "copy-bck", "value": {"num-workers": -1}})
+    return cluster.call(proxy, "POST", f"/v1/buckets/data?bck_to={uname}", {"action": "copy-bck", "value": {"num-workers": -1}})
 
 
 def act(cluster, proxy, choice, number):
@@ -98,11 +92,11 @@ def act(cluster, proxy, choice, number):
     acts = [
         lambda: start_rebuild(cluster, proxy),
         lambda: copy(cluster, proxy, bucket),
-        lambda: ask(cluster, proxy, "GET", "/v1/buckets/data?provider=ais", {"action": "summary-bck", "value": {}}),
-        lambda: ask(cluster, proxy, "POST", f"/v1/buckets/{bucket}?provider=ais", {"action": "create-bck"}),
-        lambda: ask(cluster, proxy, "DELETE", "/v1/buckets/data?provider=ais",
+        lambda: cluster.call(proxy, "GET", "/v1/buckets/data?provider=ais", {"action": "summary-bck", "value": {}}),
+        lambda: cluster.call(proxy, "POST", f"/v1/buckets/{bucket}?provider=ais", {"action": "create-bck"}),
+        lambda: cluster.call(proxy, "DELETE", "/v1/buckets/data?provider=ais",
                     {"action": "delete-listrange", "value": {"objnames": [f"n{number}"]}}),
-        lambda: ask(cluster, proxy, "GET", "/v1/buckets/data?provider=ais", {"action": "list", "value": {"props": "name"}}),
+        lambda: cluster.call(proxy, "GET", "/v1/buckets/data?provider=ais", {"action": "list", "value": {"props": "name"}}),
     ]
     with contextlib.suppress(OSError, http.client.HTTPException):
         acts[choice % len(acts)]()

@@ -30,13 +30,8 @@ def pair(module_cluster):
     assert not module_cluster.complaints(), module_cluster.complaints()
 
 
-def call(cluster, proxy, method, path, body=None):
-    data = json.dumps(body).encode() if body is not None else None
-    return client.request(method, cluster.url_of(proxy) + path, data, {"Content-Type": "application/json"}, expect=False)
-
-
 def bucket_action(cluster, proxy, method, bucket, action, value=None):
-    return call(cluster, proxy, method, f"/v1/buckets/{bucket}?provider=ais", {"action": action, "value": value})
+    return cluster.call(proxy, method, f"/v1/buckets/{bucket}?provider=ais", {"action": action, "value": value})
 
 
 def test_what_one_proxy_stored_the_other_serves(pair):
@@ -53,11 +48,11 @@ def test_changes_of_buckets_are_seen_by_both_at_once(pair):
         assert client.request("PUT", pair.url("turns", "x", pair.url_of(there)), b"%d" % i).status == 200
         assert bucket_action(pair, there, "POST", "turns", "create-bck").status == 409
         assert bucket_action(pair, there, "PATCH", "turns", "set-bprops", {"durability": "nosync"}).status == 200
-        assert json.loads(call(pair, here, "HEAD", "/v1/buckets/turns").headers["Ais-Bucket-Props"])["durability"] == "nosync"
+        assert json.loads(pair.call(here, "HEAD", "/v1/buckets/turns").headers["Ais-Bucket-Props"])["durability"] == "nosync"
         assert bucket_action(pair, here, "DELETE", "turns", "destroy-bck").status == 200
         for proxy in (there, here):
             assert client.request("GET", pair.url("turns", "x", pair.url_of(proxy))).status == 404
-            assert call(pair, proxy, "GET", "/v1/buckets/turns").status == 404
+            assert pair.call(proxy, "GET", "/v1/buckets/turns").status == 404
 
 
 def test_of_two_who_make_one_bucket_one_wins(pair):
@@ -75,12 +70,12 @@ def test_of_two_who_make_one_bucket_one_wins(pair):
 def test_jobs_can_be_asked_for_at_any_proxy(pair):
     assert bucket_action(pair, "p1", "POST", "counted", "create-bck").status == 200
     pair.fill("counted", dict.fromkeys((f"n{i}" for i in range(3)), b"x" * 10))
-    started = call(pair, "p1", "GET", "/v1/buckets/counted?provider=ais", {"action": "summary-bck", "value": {}})
+    started = pair.call("p1", "GET", "/v1/buckets/counted?provider=ais", {"action": "summary-bck", "value": {}})
     assert started.status == 202
     job = started.text.strip().strip('"')
 
     def done():
-        answer = call(pair, "p2", "GET", "/v1/buckets/counted?provider=ais",
+        answer = pair.call("p2", "GET", "/v1/buckets/counted?provider=ais",
                       {"action": "summary-bck", "value": {"uuid": job}})
         assert answer.status in (200, 202, 206), answer
         return answer.json() if answer.status == 200 else None
@@ -88,10 +83,10 @@ def test_jobs_can_be_asked_for_at_any_proxy(pair):
     summary = wait_until(done, 10, "p2 tells the result of p1's job")
     assert summary[0]["name"] == "counted"
     for what in ("status", "qryxstats"):
-        answer = call(pair, "p2", "GET", f"/v1/cluster?what={what}", {"id": job, "kind": "summary"})
+        answer = pair.call("p2", "GET", f"/v1/cluster?what={what}", {"id": job, "kind": "summary"})
         assert answer.status == 200 and job in answer.text, answer
-    assert job in call(pair, "p2", "GET", "/v1/cluster?what=status_all", {}).text
-    missing = call(pair, "p2", "GET", "/v1/cluster?what=status", {"id": "nosuchjob1", "kind": "summary"})
+    assert job in pair.call("p2", "GET", "/v1/cluster?what=status_all", {}).text
+    missing = pair.call("p2", "GET", "/v1/cluster?what=status", {"id": "nosuchjob1", "kind": "summary"})
     assert missing.status == 404
 
 
@@ -193,9 +188,9 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
     assert bucket_action(cluster, "p1", "DELETE", "gone", "destroy-bck").status == 200
     for bucket in buckets[::10]:
         assert cluster.put(bucket, "object", bucket.encode()).status == 200
-    before = call(cluster, "p1", "GET", "/v1/daemon?what=bmd").json()
-    job = call(cluster, "p1", "GET", "/v1/buckets/b0?provider=ais", {"action": "summary-bck", "value": {}}).text.strip('"\n')
-    ended = wait_until(lambda: [each for each in call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json()
+    before = cluster.call("p1", "GET", "/v1/daemon?what=bmd").json()
+    job = cluster.call("p1", "GET", "/v1/buckets/b0?provider=ais", {"action": "summary-bck", "value": {}}).text.strip('"\n')
+    ended = wait_until(lambda: [each for each in cluster.call("p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json()
                                 if each["end_time"]], 10, "the summary ends")
     old = max(generations(cluster))
     cluster.down()
@@ -212,15 +207,15 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
                      says="moved to")
         to_etcd(cluster, url)
         cluster.up()
-        assert call(cluster, "p1", "GET", "/v1/daemon?what=bmd").json() == before
+        assert cluster.call("p1", "GET", "/v1/daemon?what=bmd").json() == before
         for bucket in buckets[::10]:
             assert cluster.get(bucket, "object").body == bucket.encode()
         assert cluster.put("b0", "object", b"new").status == 200
         new = max(generations(cluster))
         assert new > old and new[1] > old[1]
-        assert call(cluster, "p1", "GET", "/v1/buckets/gone").status == 404
+        assert cluster.call("p1", "GET", "/v1/buckets/gone").status == 404
         # A proxy that has just started reads the records of jobs beside its work.
-        wait_until(lambda: call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json() == ended, 10, "the job is known")
+        wait_until(lambda: cluster.call("p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json() == ended, 10, "the job is known")
         cluster.down()
 
 
@@ -252,7 +247,7 @@ def test_a_lost_embedded_store_is_made_anew_from_the_drives(make_cluster, tmp_pa
     cluster.up()
     for i in range(20):
         assert cluster.get("photos", f"n{i}").body == b"%d" % i
-    assert {each["name"] for each in call(cluster, "p1", "GET", "/v1/buckets").json()} == {"data", "photos", "films"}
+    assert {each["name"] for each in cluster.call("p1", "GET", "/v1/buckets").json()} == {"data", "photos", "films"}
     assert cluster.put("photos", "n0", b"new").status == 200
     assert max(generations(cluster)) > old and max(each[1] for each in generations(cluster)) > old[1]
     # A store that is older than what the drives have seen is refused.
