@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::string_view kListPath = "/v1/internal/list";
 constexpr std::string_view kUpstreamListPath = "/v1/internal/upstream/list";
-constexpr int kListAttemptsMax = 5;
 constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
-constexpr std::chrono::milliseconds kPause{50};  // until it is heard that a target has died
+constexpr std::chrono::seconds kListPatience{30};  // while one map follows another
+constexpr std::chrono::milliseconds kPause{50};    // until it is heard that a target has died
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
 Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
@@ -222,7 +222,8 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
   const api::Bucket name = bucket.record->name;
   std::optional<Error> incomplete;  // from a target that cannot tell all that it has
   ListSources sources;
-  for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
+  const auto until = std::chrono::steady_clock::now() + kListPatience;
+  while (std::chrono::steady_clock::now() < until) {
     const auto answering = services.suspects.answering();
     sources.answering.suspects = answering->suspects;
     sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());
@@ -260,12 +261,14 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     // Targets that died just now, or left, are not asked again.
     const bool others_answer = services.suspects.answering()->suspects != answering->suspects;
     const bool is_news = others_answer || bucket.state->map.version != known->map.version;
+    if (code == Errc::conflict && !is_news) co_await pause(kPause);
     if (code == Errc::bucket_not_found || (code == Errc::unavailable && !is_news))
       co_return fail(Errc::unavailable, "{}",
                      incomplete ? incomplete->message : page.error().message);
   }
   if (incomplete) co_return fail(*incomplete);
-  co_return fail(Errc::unavailable, "the cluster map changed while the list was made");
+  co_return fail(Errc::unavailable, "the cluster map changed for {} s while the list was made",
+                 kListPatience.count());
 }
 
 }  // namespace tarn::proxy

@@ -9,6 +9,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/fail_point.h"
 #include "common/base/mutex.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "target/replica/node_copies.h"
@@ -97,6 +98,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
                      ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
                      : list_page(node.store, std::move(plan), std::move(after), *limit);
   CO_TRY(const auto page, co_await std::move(listing));
+  CO_FAIL_POINT("list.before_answer");
   // By a newer map names may have moved away from here, to where the caller does not look.
   if (node.owned.state()->map->version != *map_version) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");

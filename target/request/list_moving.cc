@@ -9,6 +9,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/fail_point.h"
 #include "common/base/pause.h"
 #include "target/replica/node_copies.h"
 #include "target/replica/uncounted_copies.h"
@@ -215,6 +216,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
     CO_TRY_OK(lists_all());  // drives may have gone meanwhile
     uncounted.take(uncounted_here(node, wanted.bucket->id, copies));
     CO_TRY_OK(co_await settle_all(node, *wanted.bucket, bad, records));
+    CO_FAIL_POINT("list.before_answer");
     same_map = acts_on(node, asked.map_version);
   }
   if (!same_map) {

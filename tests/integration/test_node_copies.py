@@ -373,6 +373,24 @@ def test_names_that_are_written_all_the_time_are_read_and_listed(three):
     assert [seen for seen in lists if seen != hot] == []
 
 
+def test_a_list_begins_anew_for_as_long_as_maps_follow_each_other(three):
+    """Each map makes a list by the one before it worthless: it ends with what holds, not with an error."""
+    bodies = store_varied(three)
+    three.kill("t1")
+    three.start("t1", fail_points="list.before_answer=sleep:200")
+    wait_until_in_place(three)
+    answers, maps = [], []
+    look = threading.Thread(target=lambda: answers.append(three.list_page("two")))
+    look.start()
+    while look.is_alive() and len(maps) < 24:
+        maps.append(give_names_to(three, "t1", "t2", *["t3"] * (len(maps) % 2)))
+        time.sleep(0.1)  # the list asks t1 twice, for 0.2 s each
+    still_looks = look.is_alive()
+    look.join()
+    assert still_looks, f"the list ended after {len(maps)} maps: {answers}"
+    assert sorted(entry["name"] for entry in answers[0].json()["entries"]) == sorted(bodies)
+
+
 def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
     three.create_bucket("strict", ON_NODES | {"durability": "strict"})
     assert three.put("strict", "whole", b"two copies").status == 200
