@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/local_address.h"
+#include "common/base/pause.h"
 #include "common/base/process.h"
 #include "common/base/resume.h"
 #include "common/base/run_blocking.h"
@@ -150,8 +151,7 @@ Task<void> Server::Impl::accept(PerLoop& here) {
     if (ec) {
       // Out of file descriptors: wait for some to be closed instead of spinning.
       if (limiter.allow()) obs::log("http").warn("accept failed err={}", ec.message());
-      asio::steady_timer pause(here.loop.context(), std::chrono::milliseconds(50));
-      co_await pause.async_wait(kTuple);
+      co_await pause(std::chrono::milliseconds(50));
       continue;
     }
     const std::size_t open = shared.open.load(std::memory_order_relaxed);

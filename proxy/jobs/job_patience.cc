@@ -1,7 +1,5 @@
 #include "proxy/jobs/job_patience.h"
 
-#include <algorithm>
-
 #include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/jobs.h"

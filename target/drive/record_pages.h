@@ -27,7 +27,7 @@ class RecordPages {
   /// drive's threads.
   using Take = std::function<std::optional<Item>(std::string_view name, io::ObjectRecord record)>;
 
-  /// `after`: the first record is the first one behind this name.
+  /// `after`: the first record is the first one after this name.
   RecordPages(Drive& drive, BucketId bucket, Take take, PageSize size = {}, std::string after = "")
       : drive_(drive),
         bucket_(bucket),

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/backoff.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -71,12 +69,10 @@ std::size_t chunk_at(std::uint64_t rate, std::size_t most) {
 /// Counts `bytes` that came, and waits until more may. cancelled when told to stop.
 Task<Status> keep_rate(const TargetNode& node, const DownloadRules& rules, std::uint64_t bytes) {
   rules.rate.spend(bytes);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const auto wait = rules.rate.wait(node.clock.boot_time());
     if (wait == std::chrono::nanoseconds::zero()) co_return Status();
-    timer.expires_after(std::min<std::chrono::nanoseconds>(wait, kDownloadLookEvery));
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(std::min<std::chrono::nanoseconds>(wait, kDownloadLookEvery));
     const auto state = co_await asio::this_coro::cancellation_state;
     if (rules.stop.stop_requested() || state.cancelled() != asio::cancellation_type::none)
       co_return fail(Errc::cancelled, "told to stop");
@@ -151,14 +147,12 @@ Status LinkDownload::check_going_on() const {
 /// Waits until the download is told to stop, or its time is over.
 Task<Error> LinkDownload::wait_for_end() const {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none)
       co_return Error{Errc::cancelled, "this target is stopping"};
     if (const Status going = check_going_on(); !going) co_return going.error();
-    timer.expires_after(kDownloadLookEvery);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await tarn::pause(kDownloadLookEvery);
   }
 }
 

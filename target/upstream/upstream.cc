@@ -4,11 +4,10 @@
 #include <chrono>
 #include <iterator>
 
-#include <boost/asio/steady_timer.hpp>
-
 #include "common/base/backoff.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
@@ -29,9 +28,7 @@ unsigned tries_of(const UpstreamServer& server) {
 
 /// Waits before a try that is not the first one.
 Task<void> pause_before_try(unsigned attempt) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  timer.expires_after(with_jitter(kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax))));
-  static_cast<void>(co_await timer.async_wait(kTuple));  // a stop ends it early
+  co_await pause(with_jitter(kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax))));
 }
 
 /// The rest of a body, as far as it is of use.
