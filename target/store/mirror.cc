@@ -489,8 +489,9 @@ Task<Status> Mirror::all_in_place(std::uint64_t misplacings) {
     ledger_.misplaced.clear();
   }
   next.misplaced.clear();
+  CO_TRY_OK(co_await save_ledger(std::move(next)));
   obs::log("target").info("all names are in place");
-  co_return co_await save_ledger(std::move(next));
+  co_return Status();
 }
 
 Task<Status> Mirror::caught_up(std::set<std::string> drives) {
@@ -502,9 +503,11 @@ Task<Status> Mirror::caught_up(std::set<std::string> drives) {
   for (const std::string& drive : drives) {
     next.stale.erase(drive);
     next.stale_single.erase(drive);
-    obs::log("target").info("drive has caught up id={}", drive);
   }
-  co_return co_await save_ledger(std::move(next));
+  CO_TRY_OK(co_await save_ledger(std::move(next)));
+  for (const std::string& drive : drives)
+    obs::log("target").info("drive has caught up id={}", drive);
+  co_return Status();
 }
 
 }  // namespace tarn::target
