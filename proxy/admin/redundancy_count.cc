@@ -125,6 +125,21 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
   co_return page;
 }
 
+/// Bounds how often a count begins anew because the map changed. Five times at least, as a count
+/// may take long; and for 30 s, as many changes may follow each other within a second.
+class MapPatience {
+ public:
+  /// True if the count may begin (anew).
+  bool lasts() { return attempts_++ < kAttemptsMin || std::chrono::steady_clock::now() < until_; }
+
+ private:
+  static constexpr int kAttemptsMin = 5;
+  static constexpr std::chrono::seconds kTime{30};
+
+  int attempts_ = 0;
+  const std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::now() + kTime;
+};
+
 /// cancelled when the caller has been told to end.
 Task<Status> rest(const Count& count, BootTime since) {
   if (count.order.rests == 0) co_return Status();
@@ -289,8 +304,8 @@ Task<Result<Unreadable>> redundancy_count_unreadable(const Count& count) {
 Task<Result<Unreadable>> count_unreadable(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, std::set<std::string> stops) {
-  constexpr int kAttemptsMax = 5;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  MapPatience patience;
+  while (patience.lasts()) {
     const auto* record = state->bmd.find(bucket);
     if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
     const Count count{services, *state, *record, {}, stops};
@@ -304,8 +319,8 @@ Task<Result<Unreadable>> count_unreadable(const Services& services,
 Task<Result<Redundancy>> count_redundancy(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, CountOrder order) {
-  constexpr int kAttemptsMax = 5;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  MapPatience patience;
+  while (patience.lasts()) {
     const auto* record = state->bmd.find(bucket);
     if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
     const Count count{services, *state, *record, order};

@@ -1,5 +1,6 @@
 #include "target/replica/fetch_to_owner.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/api/status.h"
@@ -12,7 +13,8 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kFetchToOwnerAttemptsMax = 3;
+/// For how long an object is asked for anew that other targets move meanwhile.
+constexpr std::chrono::seconds kFetchToOwnerPatience{10};
 
 }  // namespace
 
@@ -39,7 +41,8 @@ Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster:
 }
 
 Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted) {
-  for (int attempt = 0; attempt < kFetchToOwnerAttemptsMax; ++attempt) {
+  const auto until = std::chrono::steady_clock::now() + kFetchToOwnerPatience;
+  while (std::chrono::steady_clock::now() < until) {
     CO_TRY(auto newest, co_await find_settled(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
     CO_TRY_OK(co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,

@@ -24,7 +24,8 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr int kNewestAttemptsMax = 3;
+/// For how long a name is looked at anew while one map follows another.
+constexpr auto kNewestPatience = 10s;
 constexpr auto kNewestRestEvery = 10ms;
 constexpr auto kNewestRestMax = 2s;
 constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
@@ -258,12 +259,15 @@ bool is_newest(const cluster::ClusterState& state, const OpenObject* object) {
 namespace {
 
 Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look look) {
-  for (int attempt = 0; attempt < kNewestAttemptsMax; ++attempt) {
+  const auto until = std::chrono::steady_clock::now() + kNewestPatience;
+  while (std::chrono::steady_clock::now() < until) {
     CO_TRY(auto found, co_await try_find(node, wanted, look));
-    if (!found) continue;
-    const ObjectName name = as_of_now(node, wanted.name);
-    if (has_full_view(node, name)) CO_TRY_OK(vouch(node, name, *found));
-    co_return std::move(*found);
+    if (found) {
+      const ObjectName name = as_of_now(node, wanted.name);
+      if (has_full_view(node, name)) CO_TRY_OK(vouch(node, name, *found));
+      co_return std::move(*found);
+    }
+    co_await pause(kNewestRestEvery);
   }
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
 }
