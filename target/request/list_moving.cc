@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kListMovingLimitMax = 10'000;
 constexpr auto kListMovingRestEvery = 10ms;
-constexpr auto kListMovingRestMax = 2s;
+/// Above the time for which a write waits for a replica that has died.
+constexpr auto kListMovingRestMax = 10s;
 constexpr auto kLeaseMax = 1s;
 /// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
 constexpr std::size_t kListMovingSlice = 50'000;
