@@ -134,7 +134,7 @@ def test_a_target_that_ends_gives_its_names_away_and_lets_readers_have_the_rest(
     body = hashlib.sha256(b"x").digest() * (1 << 20)
     assert cluster.put("data", large, body).status == 200
     parts = urllib.parse.urlsplit(cluster.url_of("t1"))
-    with http.RawConnection((parts.hostname, parts.port), timeout=30) as reader:
+    with http.RawConnection((parts.hostname, parts.port)) as reader:
         reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         reader.send_head("GET", f"/v1/objects/data/{large}?provider=ais")
         status, headers = reader.read_head()

@@ -22,6 +22,7 @@ from harness.waiting import scaled, wait_until
 TCP_REPAIR = 19  # of <linux/tcp.h>: a socket that is closed in this state says nothing
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_HOPS = 5  # by a proxy, and four times by targets while names move
+PATIENCE = 60  # seconds without a byte: the cluster itself tries a list for 30, and tests that wait try again within GUARD
 
 
 class ProtocolError(Exception):
@@ -50,12 +51,12 @@ class Response:
 class RawConnection:
     """One TCP connection to `url`'s host and port (or a (host, port) pair)."""
 
-    def __init__(self, url, timeout=30):
+    def __init__(self, url, timeout=None):
         if isinstance(url, str):
             parts = urllib.parse.urlsplit(url)
             url = (parts.hostname, parts.port)
         self.address = url
-        self.socket = socket.create_connection(url, timeout=scaled(timeout))
+        self.socket = socket.create_connection(url, timeout=scaled(PATIENCE if timeout is None else timeout))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.reader = self.socket.makefile("rb")
 
@@ -245,7 +246,7 @@ def _one_exchange(method, url, body, headers, expect, timeout):
         raise
 
 
-def open_stream(method, url, body=None, headers=None, follow=True, expect=True, timeout=30):
+def open_stream(method, url, body=None, headers=None, follow=True, expect=True, timeout=None):
     """As `request`, but the body of the answer is left to be read."""
     hops = []
     while True:
@@ -259,7 +260,8 @@ def open_stream(method, url, body=None, headers=None, follow=True, expect=True, 
         url = urllib.parse.urljoin(url, answer["Location"])
 
 
-def request(method, url, body=None, headers=None, follow=True, expect=True, timeout=30):
-    """One call and its whole answer. `body` is bytes, or an iterable that is sent in chunks (once)."""
+def request(method, url, body=None, headers=None, follow=True, expect=True, timeout=None):
+    """One call and its whole answer. `body` is bytes, or an iterable that is sent in chunks (once). `timeout`: seconds after which
+    the client gives up, for tests of just that; without it a limit guards against hanging."""
     with open_stream(method, url, body, headers, follow, expect, timeout) as stream:
         return stream.response()

@@ -8,7 +8,7 @@ from harness import client
 MAINTENANCE, DECOMMISSION, DOWN = 4, 8, 1 << 16
 
 
-def act(proxy, action, ids, query="", timeout=30, **value):
+def act(proxy, action, ids, query="", timeout=None, **value):
     """AIStore's action on nodes (their ids), as its command line sends it to the proxy with this URL."""
     value = {"sid": "", "sids": list(ids), "skip_rebalance": False, "rm_user_data": False, "keep_initial_config": False,
              "no_shutdown": False} | value

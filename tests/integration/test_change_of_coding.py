@@ -10,7 +10,7 @@ from harness import attribute, client
 from harness.coded import FULL_COPY, KIB, LIMIT, get, props, record_of, records_of, slices_of
 from harness.jobs import ended, snaps, start, total
 from harness.nodes import wait_until_in_place
-from harness.waiting import wait_until
+from harness.waiting import guarded, wait_until
 
 SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 300 * KIB + 5)
 RED = {"Ais-Custom-Md": "color=red"}
@@ -179,7 +179,7 @@ def test_ec_encode_as_aistores_clients_ask_for_it(four):
     answer = four.bucket_action("POST", "cut", "ec-encode", value)
     assert answer.status == 200, answer
     sdk = Client(four.endpoint)
-    assert sdk.job(answer.text).wait(timeout=60).success
+    assert sdk.job(answer.text).wait(timeout=guarded(60)).success
     wait_kept(four, bodies, 1, 1, "whole")
     assert sdk.bucket("cut").info and sdk.job(answer.text).status().err == ""
     # Once more, and what is missing of it: nothing changes.

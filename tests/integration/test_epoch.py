@@ -5,13 +5,14 @@ import subprocess
 
 import pytest
 from harness import client
+from harness.waiting import guarded
 
 MIB = 1 << 20
 SIZES = [0, 1, 511, 65536, MIB - 1, MIB, MIB + 1, 5 * MIB + 17]
 
 
 def curl(*words, stdin=None):
-    result = subprocess.run(["curl", "-sS", *map(str, words)], stdin=stdin, capture_output=True, timeout=120)
+    result = subprocess.run(["curl", "-sS", *map(str, words)], stdin=stdin, capture_output=True, timeout=guarded(120))
     assert result.returncode == 0, f"curl {words}: exit {result.returncode} {result.stderr!r} {result.stdout[:300]!r}"
     return result.stdout
 

@@ -14,13 +14,13 @@ import pytest
 from harness import client, nodes
 from harness import cluster as cluster_module
 from harness.cluster import KEYS, LOCAL_CLUSTER, PROGRAMS, process_is_alive, process_state, processes_naming
-from harness.waiting import assert_within
+from harness.waiting import assert_within, guarded
 
 SMALL = {"targets": 2, "drives": 1}
 
 
 def local_cluster(*words):
-    return subprocess.run([LOCAL_CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([LOCAL_CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=guarded(120))
 
 
 def test_up_prints_endpoint_and_relay_and_an_object_can_be_stored(make_cluster):
@@ -277,7 +277,7 @@ def test_a_second_proxy_on_the_same_directory_says_so_and_exits(make_cluster):
     cluster = make_cluster(targets=1, drives=1)
     result = subprocess.run(
         [PROGRAMS / "tarn-proxy", "--dir", cluster.directory / "p1", "--listen", "127.0.0.1:0", "--relay",
-         "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=60)
+         "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=guarded(60))
     assert result.returncode == 1
     assert "exactly one proxy" in result.stderr
     # The first one is not disturbed: its node.json, too, is still its own.
@@ -289,9 +289,9 @@ def test_a_second_proxy_on_the_same_directory_says_so_and_exits(make_cluster):
 @pytest.mark.parametrize("program", ["tarn-proxy", "tarn-target"])
 def test_programs_explain_themselves(program):
     for word in ("--help", "--version"):
-        result = subprocess.run([PROGRAMS / program, word], capture_output=True, text=True, timeout=30)
+        result = subprocess.run([PROGRAMS / program, word], capture_output=True, text=True, timeout=guarded(30))
         assert result.returncode == 0 and "tarn" in (result.stdout + result.stderr).lower()
-    result = subprocess.run([PROGRAMS / program, "--no-such-option"], capture_output=True, text=True, timeout=30)
+    result = subprocess.run([PROGRAMS / program, "--no-such-option"], capture_output=True, text=True, timeout=guarded(30))
     assert result.returncode == 2 and "--no-such-option" in result.stderr
 
 

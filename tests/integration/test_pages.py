@@ -10,6 +10,7 @@ import urllib.parse
 import pytest
 from harness import client
 from harness.bulk import put_many
+from harness.waiting import guarded
 
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
@@ -122,7 +123,7 @@ def test_a_program_gets_all_names_on_one_page(cluster, bucket, tmp_path):
                          check=True)
     assert len(Links(old.stdout, f"{cluster.endpoint}/{bucket}/many/").links) == MANY + 1
     assert len(page(cluster, f"/{bucket}/many/?after=many/01999").links) == MANY - 2000 + 1
-    subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.relay}/{bucket}/"], timeout=120)
+    subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.relay}/{bucket}/"], timeout=guarded(120))
     for name in names:
         assert (tmp_path / bucket / name).read_bytes() == b"abc", name
 
@@ -182,7 +183,7 @@ def test_links_hold_below_a_path_prefix(cluster, bucket, tmp_path):
         root = Links(client.request("GET", base + "/").text, base + "/")
         assert root.links[f"/store/{bucket}/"] == f"{bucket}/"
         # From the bucket's name without its slash, which is redirected.
-        subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{base}/{bucket}/"], timeout=60)
+        subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{base}/{bucket}/"], timeout=guarded(60))
         assert client.request("GET", f"{base}/{bucket}").status == 200
     finally:
         server.shutdown()
@@ -193,6 +194,6 @@ def test_links_hold_below_a_path_prefix(cluster, bucket, tmp_path):
 
 def test_wget_follows_redirects_to_targets(cluster, bucket, tmp_path):
     cluster.fill(bucket, ["x", "dir/y"])
-    subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.endpoint}/{bucket}/"], timeout=60)
+    subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.endpoint}/{bucket}/"], timeout=guarded(60))
     assert (tmp_path / bucket / "x").read_bytes() == b"x"
     assert (tmp_path / bucket / "dir" / "y").read_bytes() == b"dir/y"

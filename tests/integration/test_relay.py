@@ -4,12 +4,13 @@ import subprocess
 
 import pytest
 from harness import client
+from harness.waiting import guarded
 
 MIB = 1 << 20
 
 
 def curl(*words, code=0):
-    result = subprocess.run(["curl", "-sS", *map(str, words)], capture_output=True, timeout=120)
+    result = subprocess.run(["curl", "-sS", *map(str, words)], capture_output=True, timeout=guarded(120))
     assert result.returncode == code, (words, result)
     return result.stdout
 
@@ -96,6 +97,6 @@ def test_a_person_and_wget_can_walk_a_bucket(cluster, bucket, tmp_path, rng):
     assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")
     assert "readme.txt" in page.text and "<name>" not in page.text
     subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, "-e", "robots=off", f"{cluster.relay}/{bucket}/"],
-                   timeout=60)
+                   timeout=guarded(60))
     for name, body in files.items():
         assert (tmp_path / bucket / name).read_bytes() == body

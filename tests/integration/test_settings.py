@@ -5,10 +5,11 @@ import subprocess
 
 import pytest
 from harness.cluster import PROGRAMS, REPOSITORY
+from harness.waiting import guarded
 
 
 def run(program, *words):
-    return subprocess.run([PROGRAMS / program, *map(str, words)], capture_output=True, text=True, timeout=30)
+    return subprocess.run([PROGRAMS / program, *map(str, words)], capture_output=True, text=True, timeout=guarded(30))
 
 
 def documented(program):

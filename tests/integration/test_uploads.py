@@ -35,19 +35,19 @@ def large_file(tmp_path_factory):
 
 def with_curl(*words):
     def upload(path, url):
-        subprocess.run(["curl", "-fsS", "-L", "-o", "/dev/null", *words, "-T", path, url], check=True, timeout=120)
+        subprocess.run(["curl", "-fsS", "-L", "-o", "/dev/null", *words, "-T", path, url], check=True, timeout=guarded(120))
     return upload
 
 
 def with_requests(path, url):
     with open(path, "rb") as file:
-        answer = requests.put(url, data=file, timeout=60)
+        answer = requests.put(url, data=file, timeout=guarded(60))
     assert answer.status_code == 200, answer.text
 
 
 def with_go(*words):
     def upload(path, url):
-        result = subprocess.run([go_program("upload"), path, url, *words], capture_output=True, text=True, timeout=120)
+        result = subprocess.run([go_program("upload"), path, url, *words], capture_output=True, text=True, timeout=guarded(120))
         assert result.stdout == "200\n", result
     return upload
 
@@ -86,7 +86,7 @@ def test_a_generator_is_stored_whole_or_fails_visibly(cluster, bucket):
     """requests sends a generator in chunks without Expect and cannot send it twice: after an early redirect only the
     tail would be stored, with a 200. So each listener relays it."""
     for base in (cluster.endpoint, cluster.relay):
-        answer = requests.put(f"{base}/{bucket}/generated", data=chunks_of_60_mb(), timeout=60)
+        answer = requests.put(f"{base}/{bucket}/generated", data=chunks_of_60_mb(), timeout=guarded(60))
         assert answer.status_code == 200 and not answer.history, answer.text
         assert cluster.get(bucket, "generated").body == b"".join(chunks_of_60_mb())
         assert cluster.delete(bucket, "generated").status == 200
@@ -99,8 +99,8 @@ def test_a_generator_that_breaks_off_stores_nothing(cluster, bucket):
 
     for base in (cluster.endpoint, cluster.relay):
         with pytest.raises(RuntimeError):
-            requests.put(f"{base}/{bucket}/broken", data=breaks_off(), timeout=60)
-        missing = requests.put(f"{base}/no-such-bucket/x", data=chunks_of_60_mb(), timeout=60)
+            requests.put(f"{base}/{bucket}/broken", data=breaks_off(), timeout=guarded(60))
+        missing = requests.put(f"{base}/no-such-bucket/x", data=chunks_of_60_mb(), timeout=guarded(60))
         assert missing.status_code == 404 and "no-such-bucket" in missing.json()["message"]
     assert cluster.get(bucket, "broken").status == 404
 

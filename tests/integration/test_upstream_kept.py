@@ -12,7 +12,7 @@ from harness.cli import Cli
 from harness.jobs import finished
 from harness.sdk import client_of
 from harness.upstreams import counted, evict, is_stored, make_bucket, wait_stored
-from harness.waiting import wait_until
+from harness.waiting import guarded, wait_until
 
 MIB = 1 << 20
 
@@ -267,14 +267,14 @@ def test_one_object_is_fetched_by_a_job(upstream_cluster, s3, rng):
     sdk = client_of(cluster.endpoint)
     stored = sdk.bucket("fetched", provider=Provider.AMAZON).object("b/large.tar")
     job = stored.blob_download(chunk_size=4 << 20, num_workers=4)
-    assert sdk.job(job).wait_single_node(timeout=60).success
+    assert sdk.job(job).wait_single_node(timeout=guarded(60)).success
     assert is_stored(cluster, "s3://fetched", "b/large.tar") and counted(cluster, "fills_total") == 1
     assert jobs.status(cluster, job)["kind"] == "blob-download"
     assert stored.blob_download() == "", "it is here"
     newer = rng.randbytes(5000)
     s3.client.put_object(Bucket="fetched", Key="b/large.tar", Body=newer)
     assert stored.blob_download() == "" and stored.get_reader().read_all() == body
-    assert sdk.job(stored.blob_download(latest=True)).wait_single_node(timeout=60).success
+    assert sdk.job(stored.blob_download(latest=True)).wait_single_node(timeout=guarded(60)).success
     assert stored.get_reader().read_all() == newer
 
     def refused(bucket, name, value, action="blob-download"):

@@ -11,7 +11,7 @@ from harness import jobs
 from harness.cli import Cli
 from harness.sdk import client_of
 from harness.upstreams import AWS_CREDENTIALS, CREDENTIALS, S3Server, ask_for_buckets, list_of_buckets, make_bucket, wait_stored
-from harness.waiting import wait_until
+from harness.waiting import guarded, wait_until
 
 
 def test_lists_of_what_the_cluster_has_not(upstream_cluster, s3, rng):
@@ -143,7 +143,7 @@ def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, r
     bucket = sdk.bucket("inventoried", provider=Provider.AMAZON)
     assert bucket.show_inventory() == {}
     job = bucket.create_inventory(name="first", names_per_chunk=100)
-    assert job.startswith("inv-") and sdk.job(job).wait_single_node(timeout=60).success
+    assert job.startswith("inv-") and sdk.job(job).wait_single_node(timeout=guarded(60)).success
     (said,) = bucket.show_inventory().values()
     assert (said.bucket, said.name, said.obj_name) == (uri, "first", "aws/@#/inventoried/first")
     assert said.ntotal == len(names) and said.chunks == -(-len(names) // 100) and said.size > 0 and said.finished >= said.started > 0
@@ -166,7 +166,7 @@ def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, r
 
     with pytest.raises(AISError, match="already exists"):
         bucket.create_inventory(prefix="a/")
-    assert sdk.job(bucket.create_inventory(prefix="a/", force=True)).wait_single_node(timeout=60).success
+    assert sdk.job(bucket.create_inventory(prefix="a/", force=True)).wait_single_node(timeout=guarded(60)).success
     (said,) = bucket.show_inventory().values()
     assert said.name.startswith("inv-") and said.prefix == "a/"
     assert listed(flags=[ListObjectFlag.NBI]) == [each for each in whole if each[0].startswith("a/")]
@@ -190,7 +190,7 @@ def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, r
     assert make_bucket(cluster, "ht://web", web.url).status == 200
     assert refused("ht://web", {}) == 501
 
-    assert sdk.job(bucket.create_inventory()).wait_single_node(timeout=60).success and len(bucket.show_inventory()) == 1
+    assert sdk.job(bucket.create_inventory()).wait_single_node(timeout=guarded(60)).success and len(bucket.show_inventory()) == 1
     bucket.evict()
     assert make_bucket(cluster, uri, s3.url).status == 200
     assert bucket.show_inventory() == {}, "it goes with its bucket"

@@ -14,7 +14,7 @@ from harness.cli import Cli
 from harness.jobs import handled
 from harness.sdk import client_of
 from harness.upstreams import WebServer, etag_of, evict, is_stored, make_bucket, stand_still, wait_stored
-from harness.waiting import wait_until
+from harness.waiting import guarded, wait_until
 
 MIB = 1 << 20
 
@@ -141,7 +141,7 @@ def test_the_aistore_package_and_the_command_line_write(new_bucket, s3, rng, tmp
     assert not exists_upstream(s3, name, "sdk/0")
     s3.client.put_object(Bucket=name, Key="sdk/cold", Body=b"cold")
     job = remote.objects(obj_template="sdk/{1..3}").delete()
-    client_of(cluster.endpoint).job(job).wait_for_idle(timeout=60)
+    client_of(cluster.endpoint).job(job).wait_for_idle(timeout=guarded(60))
     assert [each["Key"] for each in s3.client.list_objects_v2(Bucket=name)["Contents"]] == ["sdk/4", "sdk/5", "sdk/cold"]
     assert handled(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "sdk/"})) == 3
     assert "Contents" not in s3.client.list_objects_v2(Bucket=name)
