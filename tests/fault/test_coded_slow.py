@@ -8,7 +8,6 @@ import disks
 import pytest
 from disks import seeded
 from harness import attribute, client
-from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, props
 from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
@@ -103,7 +102,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_replica(make_stage, s
 def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, seed):
     """C11 with A1: of three replicas one waits for its drive, and another is dead; whichever comes next, the third serves."""
     rng = seeded(seed, "past")
-    stage = make_stage(targets=3, drives=1, faulty=True, settings=SHORT_LEASES)
+    stage = make_stage(targets=3, drives=1, faulty=True)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", {"mirror": {"enabled": True, "domain": "node", "copies": 3}})

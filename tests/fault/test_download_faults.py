@@ -3,7 +3,6 @@
 import pytest
 from disks import seeded
 from harness import attribute
-from harness.cluster import SHORT_LEASES
 from harness.downloads import PATH, begin, call, counts, ended, has_ended, show
 from harness.upstreams import WebServer, stand_still, upstream_cluster
 from harness.waiting import wait_until
@@ -26,7 +25,7 @@ def received(cluster, job, proxy="p1"):
 def test_others_fetch_what_a_dead_target_was_fetching(make_cluster, flawed, seed):
     rng = seeded(seed, "target")
     bodies = files(flawed, rng, 12, MIB)
-    cluster = upstream_cluster(make_cluster, flawed, settings=SHORT_LEASES)
+    cluster = upstream_cluster(make_cluster, flawed)
     job = begin(cluster, "range", "data", template=f"{flawed.url}/b/f-{{00..11}}", limits={"connections": rng.randint(1, 3)})
     owners = sorted({cluster.owner("data", name) for name in bodies})
     wait_until(lambda: received(cluster, job) >= len(owners) * MIB // 2, 60, "bytes come to each")
@@ -67,7 +66,7 @@ def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, flaw
 def test_another_proxy_goes_on_with_a_download(make_cluster, flawed, seed):
     rng = seeded(seed, "proxy")
     bodies = files(flawed, rng, 8, MIB)
-    cluster = upstream_cluster(make_cluster, flawed, targets=2, meta="etcd", proxies=2, settings=SHORT_LEASES)
+    cluster = upstream_cluster(make_cluster, flawed, targets=2, meta="etcd", proxies=2)
     job = begin(cluster, "range", "data", template=f"{flawed.url}/b/f-{{00..07}}", limits={"connections": rng.randint(1, 3)})
     wait_until(lambda: received(cluster, job, "p2") > 0, 60, "another proxy knows how far it is")
     cluster.kill("p1")

@@ -7,7 +7,6 @@ import disks
 import pytest
 from copies import wait_full
 from harness import attribute, client
-from harness.cluster import SHORT_LEASES
 from harness.coded import props
 from harness.nodes import stored_map
 from harness.upstreams import S3Server, evict, is_stored, make_bucket, upstream_cluster, wait_stored
@@ -48,7 +47,7 @@ def read_through(cluster, bodies):
 @pytest.mark.gate("A1, of a cache with copies")
 def test_the_other_copy_serves_while_a_node_is_dead(make_cluster, web, rng):
     bodies = filled(web, rng, 24, MIB // 2)
-    cluster = upstream_cluster(make_cluster, web, settings=SHORT_LEASES)
+    cluster = upstream_cluster(make_cluster, web)
     assert make_bucket(cluster, BUCKET, web.url, ON_NODES).status == 200
     read_through(cluster, bodies)
     assert {web.requests("GET", name) for name in bodies} == {1}, "each object was fetched once, and not for each copy"
@@ -222,7 +221,7 @@ def fill_up(disk, share):
 def test_the_fullest_drive_evicts_what_was_read_least_recently(make_stage, web, rng, kept, dies):
     """Whatever node owns it; what has no file on the drive stays."""
     stage = upstream_cluster(make_stage, web, targets=4, drives=1, fs="ext4", size=96 * MIB,
-                             settings=LIMITS | SHORT_LEASES | {"space.low_watermark": 74})
+                             settings=LIMITS | {"space.low_watermark": 74})
     cluster = stage.cluster
     assert make_bucket(cluster, BUCKET, web.url, {"lru": {"dont_evict_time": "0s"}} | kept).status == 200
     bodies = filled(web, rng, 60, MIB)
@@ -261,8 +260,8 @@ def test_the_fullest_drive_evicts_what_was_read_least_recently(make_stage, web, 
         assert read_at_last(cluster, BUCKET, name) == bodies[name]
 
 
-def coded_cache(make_cluster, web, bodies, layout, **options):
-    cluster = upstream_cluster(make_cluster, web, targets=4, drives=1, **options)
+def coded_cache(make_cluster, web, bodies, layout):
+    cluster = upstream_cluster(make_cluster, web, targets=4, drives=1)
     assert make_bucket(cluster, BUCKET, web.url, props(layout)).status == 200
     assert cluster.bodies(BUCKET, bodies) == bodies
     wait_stored(cluster, BUCKET, *bodies)
@@ -280,7 +279,7 @@ def slices(cluster):
 @pytest.mark.parametrize("layout", ["striped", "whole"])
 def test_slices_serve_while_a_node_is_dead(make_cluster, web, rng, layout):
     bodies = filled(web, rng, 12, MIB // 2)
-    cluster = coded_cache(make_cluster, web, bodies, layout, settings=SHORT_LEASES)
+    cluster = coded_cache(make_cluster, web, bodies, layout)
     web.stop()
     dead = rng.choice(cluster.targets())
     cluster.kill(dead)

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 from harness import attribute, client
-from harness.cluster import SHORT_LEASES
 from harness.upstreams import FlawedServer, WebServer, counted, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 
@@ -33,7 +32,7 @@ def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, rng
     server = FlawedServer()
     server.objects["big.tar"], server.flaws["big.tar"] = body, stand_still(goes_on)
     try:
-        cluster = upstream_cluster(make_cluster, server, settings=SHORT_LEASES)
+        cluster = upstream_cluster(make_cluster, server)
         make_bucket(cluster, "s3://data", server.url)
         owner = cluster.owner("s3://data", "big.tar")
         with concurrent.futures.ThreadPoolExecutor(6) as pool:

@@ -11,7 +11,6 @@ from copies import ON_NODES
 from harness import client, jobs
 from harness.admin import does
 from harness.azurite import AzureServer
-from harness.cluster import SHORT_LEASES
 from harness.coded import props
 from harness.nodes import wait_until_in_place
 from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, is_stored, make_bucket, upstream_cluster
@@ -158,7 +157,7 @@ def test_when_an_owner_dies_in_a_write_no_target_serves_what_upstream_has_not(ma
     bucket = f"{kept}-{DEATHS_OF_OWNERS.index((kept, step, verb))}"
     uri = f"s3://{bucket}"
     s3.client.create_bucket(Bucket=bucket)
-    cluster = upstream_cluster(make_cluster, s3, drives=1, settings=SHORT_LEASES)
+    cluster = upstream_cluster(make_cluster, s3, drives=1)
     assert make_bucket(cluster, uri, s3.url, KEPT[kept]).status == 200
     old, new, newer = (rng.randbytes(100_000) for _ in range(3))
     assert cluster.put(uri, "a", old).status == 200

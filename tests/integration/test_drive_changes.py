@@ -7,6 +7,7 @@ import threading
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
+from harness.cluster import NEVER_DOWN
 from harness.waiting import wait_until
 
 
@@ -167,8 +168,9 @@ def test_a_detached_drive_is_gone_until_it_is_attached_again(one):
         assert one.get("data", name).status == 200
 
 
-def test_readers_and_writers_do_not_notice(one):
+def test_readers_and_writers_do_not_notice(make_cluster):
     """Drives come and go under load, each with what it holds: no request fails, no byte is wrong."""
+    one = make_cluster(targets=1, drives=2, settings=NEVER_DOWN)
     third = one.directory / "t1" / "third"
     third.mkdir()
     body = bytes(range(256)) * 1024

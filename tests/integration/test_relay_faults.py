@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from harness import client
+from harness.cluster import NEVER_DOWN
 from harness.waiting import scaled, wait_until
 
 MIB = 1 << 20
@@ -105,7 +106,7 @@ def test_request_ids_are_the_same_on_both_sides(make_cluster):
 
 def test_many_relayed_transfers_cost_bounded_memory(make_cluster):
     """Sixteen uploads and sixteen downloads of 64 MiB at once, by slow and fast clients."""
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(targets=2, drives=1, settings=NEVER_DOWN)
     block = os.urandom(MIB)
     sums = {}
     errors = []
@@ -117,6 +118,7 @@ def test_many_relayed_transfers_cost_bounded_memory(make_cluster):
             assert answer.status == 200, answer
             digest = hashlib.sha256()
             with client.open_stream("GET", url) as stream:
+                assert stream.status == 200, stream.response()
                 for chunk in stream:
                     digest.update(chunk)
             sums[number] = digest.digest()
