@@ -36,14 +36,20 @@ def slices(cluster, but=()):
     return found
 
 
-def records_of(cluster, name):
-    return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in cluster.targets()) if name in found]
+def records_of(cluster, name, bucket="cut"):
+    return [found[name] for found in (attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()) if name in found]
 
 
-def at_two_replicas(cluster, name):
+def at_two_replicas(cluster, name, bucket="cut"):
     """Also: the other replica has heard that both have it."""
-    said = records_of(cluster, name)
+    said = records_of(cluster, name, bucket)
     return len(said) == 2 and said[0] == said[1]
+
+
+def names_all_slices(cluster, name, bucket="cut"):
+    """Whether both replicas of the record name a holder for each slice, so that either is enough to read the object."""
+    return at_two_replicas(cluster, name, bucket) and all(
+        all(said.get("coding", {}).get("holders", [""])) for said in records_of(cluster, name, bucket))
 
 
 def record_of(cluster, name):

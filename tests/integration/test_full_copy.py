@@ -5,7 +5,7 @@ import os
 import pytest
 from harness import attribute, client
 from harness.admin import does
-from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, props, put_aside, record_of, slices_of
+from harness.coded import FULL_COPY, KIB, MIB, STRIPE, flip, get, names_all_slices, props, put_aside, record_of, slices_of
 from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 
@@ -50,7 +50,7 @@ def read(cluster, name, bucket="cut"):
     """None when it cannot be read now."""
     try:
         answer = cluster.get(bucket, name, expect=False)
-    except OSError:  # sent to one that was killed just now
+    except (OSError, client.ProtocolError):  # sent to one that was killed just now
         return None
     return answer.body if answer.status == 200 else None
 
@@ -238,6 +238,8 @@ def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layou
     for other in ("c", "b"):  # chunked; with any one target away
         assert client.request("PUT", four.url("soon", other), iter([body[:100], body[100:]])).status == 200
         wait_until(lambda: sorted(slices_of(four, other)) == wanted, 90, "it has the slices that it shall have")
+    # Slices are of use to others only when the record names them: before that the owner alone has the object.
+    wait_until(lambda: names_all_slices(four, "b", "soon"), 90, "both replicas of the record name all slices")
     four.kill(four.owner("soon", "b"))
     wait_until(lambda: read(four, "b", "soon") == body, 20, "it is read without its owner")
     refused = four.bucket_action("POST", "no", "create-bck", {"durability": "owner"})
