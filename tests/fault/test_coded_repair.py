@@ -5,11 +5,11 @@ import os
 import random
 
 import pytest
-from harness import attribute, client
+from harness import attribute, client, jobs
 from harness.admin import does
 from harness.cli import Cli
 from harness.coded import flip, slices
-from harness.nodes import wait_until_in_place
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
 
 KIB = 1 << 10
@@ -45,6 +45,19 @@ def wait_whole(cluster, names, but=(), seconds=40):
     except AssertionError:
         wrong = {name: of_name for name, of_name in seen[0].items() if sorted(map(len, of_name.values())) != [1] * SLICES}
         raise AssertionError(f"missing {set(names) - set(seen[0])}, too many {set(seen[0]) - set(names)}, wrong {wrong}") from None
+
+
+def wait_looked(cluster):
+    """Until all targets have looked by the newest map and found all whole. The next look comes when something is known to be
+    missing, so that none of them mends what a test damages before the test has counted."""
+    version = stored_map(cluster)["version"]
+
+    def looked():
+        told = jobs.told(cluster, "rebuild")["targets"].values()
+        return len(told) == len(cluster.targets()) and all(
+            each.get("state") == "whole" and int(each["map"]) >= version for each in told)
+
+    wait_until(looked, 60, f"all targets have looked by map {version}", every=0.1)
 
 
 def read_all(cluster, wanted):
@@ -114,6 +127,7 @@ def test_what_a_reader_finds_bad_is_made_anew(five, seed):
 def test_a_file_that_goes_while_its_target_runs_is_made_anew(five, seed):
     wanted = bodies(seed, count=4)
     five.fill("cut", wanted, durable=True)
+    wait_looked(five)
     whole = five.redundancy("cut")
     assert (whole["full"], whole["coded"], whole["survives_drives"], whole["survives_nodes"]) == (4, 4, 1, 1), whole
     assert whole["full_bytes"] == size_of(wanted, *wanted) and whole["lost_names"] == [] and not whole["lost_more"], whole
@@ -145,6 +159,7 @@ def test_metrics_show_what_is_short_and_when_it_is_whole_again(five, seed):
     assert client.request("PUT", f"{five.endpoint}/v1/cluster/set-config?redundancy.interval=1s", expect=False).status == 200
     wanted = bodies(seed, count=4)
     five.fill("cut", wanted, durable=True)
+    wait_looked(five)
     wait_until(lambda: states(five) == (4, 0, 0, 0), 30, "all are counted as full", every=0.05)
     assert shown(five, "tarn_bucket_bytes", state="full") == size_of(wanted, *wanted)
     assert (shown(five, "tarn_bucket_survives_drives"), shown(five, "tarn_bucket_survives_nodes")) == (1, 1)
@@ -163,6 +178,7 @@ def test_what_is_lost_is_named(five, seed):
     five.expect_errors("lost|no slice could be made")
     wanted = bodies(seed, count=3)
     five.fill("cut", wanted, durable=True)
+    wait_looked(five)
     for index in (0, 2):
         damage(five, "n-1", index, lambda path, _: os.remove(path))
     lost = wait_until(lambda: (now := five.redundancy("cut"))["lost"] == 1 and now, 10, "one is lost")
