@@ -33,7 +33,7 @@ class Reader:
         for attempt in range(1, self.tries + 1):
             try:
                 answer = client.request("GET", self.url_of(name), expect=False, timeout=self.patience)
-            except OSError as error:
+            except (OSError, client.ProtocolError) as error:  # the answer may be cut short as well
                 said.append(repr(error))
                 if attempt < self.tries:
                     self.before_again(name)
