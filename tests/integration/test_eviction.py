@@ -91,7 +91,8 @@ def test_buckets_with_an_upstream_are_evicted_from_unless_it_is_said(upstream, s
     tarn.refuses(2, "cluster", "config", "set", "space.lowwm=0", says="from 1 to 100")
 
 
-def test_an_eviction_is_stopped(upstream, server):
+def test_an_eviction_is_stopped(upstream, server, rng):
+    server.objects = {f"o-{i:03}": rng.randbytes(5000 + i) for i in range(100)}  # half a minute of work
     cluster = upstream(targets=1, fail_points={"t1": "evict.after_delete=sleep:600"})
     fetch_all(cluster, server)
     job = jobs.start(cluster, "lru")
@@ -102,8 +103,9 @@ def test_an_eviction_is_stopped(upstream, server):
     assert end["aborted"] and end["end_time"] > 0, end
     left = cached(cluster)
     assert left, "it went on all the same"
-    time.sleep(1)
-    assert cached(cluster) == left
+    time.sleep(2)
+    # The one that each of two drives had begun may have gone just now; more than three would have.
+    assert len(cached(cluster)) >= len(left) - 2, "it went on all the same"
 
 
 def hits(cluster, point):

@@ -269,7 +269,7 @@ def test_a_dead_target_is_taken_out_and_what_only_it_held_is_gone(make_cluster):
 
 def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
-    bodies = fill_and_settle(cluster, 90, 4000)
+    bodies = fill_and_settle(cluster, 300, 4000)  # 50 s of moves
 
     def moved():
         return told_by(cluster, "t3")["walk"]["objects"]

@@ -192,7 +192,7 @@ def check_stopped(cluster, server, job):
 
 
 def test_a_prefetch_is_stopped(upstream_cluster, flawed, rng):
-    cluster, names = upstream_cluster(flawed, targets=1), put_objects(flawed, rng, 60)
+    cluster, names = upstream_cluster(flawed, targets=1), put_objects(flawed, rng, 600)  # 15 s of work
     make_bucket(cluster, "s3://data", flawed.url)
 
     def take_time(handler, its, start):
@@ -204,10 +204,10 @@ def test_a_prefetch_is_stopped(upstream_cluster, flawed, rng):
     job = prefetch(cluster, *names)
     wait_until(lambda: len(asked_names(flawed)) >= 5, 20, "it is under way")
     assert jobs.stop(cluster, ID=job).status == 200
+    # What was under way is stored all the same; it may ask only now.
+    wait_until(lambda: counted(cluster, "fills_running") == 0, 20, "what was under way has ended")
     check_stopped(cluster, flawed, job)
     told = progress(cluster, job)[0]
-    # What was under way is stored all the same.
-    wait_until(lambda: counted(cluster, "fills_running") == 0, 20, "what was under way has ended")
     assert 0 < told <= len(cluster.names("s3://data", flags="1")) < len(names)
 
 
