@@ -43,7 +43,7 @@ def get(url):
     """The answer; none when a proxy sends us to a target that was killed just now."""
     try:
         return client.request("GET", url, expect=False)
-    except OSError:
+    except (OSError, client.ProtocolError):
         return None
 
 
@@ -200,7 +200,7 @@ def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
     assert three.put("two", "large", body).status == 200
     wait_agree(three, ["large"])
     parts = urllib.parse.urlsplit(three.url_of("p1", "relay"))
-    with client.RawConnection((parts.hostname, parts.port), timeout=30) as connection:
+    with client.RawConnection((parts.hostname, parts.port)) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         connection.send_head("GET", "/two/large", {})
         got = bytearray(connection.socket.recv(1 << 16))
@@ -224,6 +224,20 @@ def redundancy(cluster):
     return {key: its[key] for key in ("full", "reduced", "at_risk", "lost", "copies")}
 
 
+def wait_full(cluster, count, seconds=60):
+    """Until `count` objects are counted as full and no others are: a target that is slow to answer is left out of a count."""
+    seen = []
+
+    def full():
+        seen[:] = [redundancy(cluster)]
+        return seen[0] == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+
+    try:
+        wait_until(full, seconds, "all are full")
+    except AssertionError:
+        raise AssertionError(f"wanted {count} full, last seen {seen}") from None
+
+
 def test_copies_are_counted_wherever_they_lie(three):
     """Also when a target is away: then it is said whose objects the counts leave out."""
     bodies = store_varied(three)
@@ -236,8 +250,8 @@ def test_copies_are_counted_wherever_they_lie(three):
     assert redundancy(three) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
     on_t1 = sum("t1" in each for each in files_of(three).values())
     three.kill("t1")
-    wait_until(lambda: redundancy(three)["reduced"] == on_t1, 5, "what lies on the killed target is not counted")
-    assert redundancy(three) == {"full": count - on_t1, "reduced": on_t1, "at_risk": on_t1, "lost": 0, "copies": 2}
+    left = {"full": count - on_t1, "reduced": on_t1, "at_risk": on_t1, "lost": 0, "copies": 2}
+    wait_until(lambda: redundancy(three) == left, 5, "what lies on the killed target is not counted")
     found = cli("redundancy", "--json")
     assert found.returncode == 7 and three.nodes["t1"]["id"] in found.stderr, found
     found = json.loads(found.stdout)
@@ -277,8 +291,7 @@ def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_clus
     act(cluster, "start", Kind="rebalance")
     wait_until_in_place(cluster)
     read_all(cluster, bodies)
-    count = len(bodies)
-    assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    wait_full(cluster, len(bodies))
     for each in files_of(cluster).values():
         assert each.keys() - {"t2"} == {"t3", "t4"}
 
@@ -297,8 +310,7 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
     drives_action(cluster, "t1", "DELETE", "detach-mp", path)
     read_all(cluster, bodies)
     wait_until_in_place(cluster)
-    count = len(bodies)
-    assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    wait_full(cluster, len(bodies))
     read_all(cluster, bodies)
     # It comes back with what has been deleted and overwritten since.
     deleted, changed = there[:2], there[2:4]
@@ -336,7 +348,7 @@ def test_a_list_shows_what_all_replicas_have(three):
     assert three.names("two") == [name]
     assert files_of(three)[name].keys() == {"t1", other}
     three.kill("t1")
-    wait_until(lambda: three.get("two", name, expect=False).body == b"before", 5, "the other replica has it")
+    wait_until(lambda: (answer := get(three.url("two", name))) and answer.body == b"before", 5, "the other replica has it")
 
 
 def test_names_that_are_written_all_the_time_are_read_and_listed(three):
@@ -365,7 +377,7 @@ def test_names_that_are_written_all_the_time_are_read_and_listed(three):
             wait_until_in_place(three)
             act(three, "stop-maintenance", "t3")
             wait_until_in_place(three)
-        wait_until(lambda: written.count(200) > 50 and len(lists) > 20, 60, "enough was written and listed meanwhile")
+        wait_until(lambda: written.count(200) > 50 and len(lists) > 6, 60, "enough was written and listed meanwhile")
     finally:
         ends.set()
         for thread in crowd:

@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 from harness import client
 from harness.cluster import LONG_LEASES
-from harness.waiting import scaled, wait_until
+from harness.waiting import guarded, scaled, wait_until
 
 PUT_HEAD = {"Content-Length": "5", "Expect": "100-continue"}
 
@@ -171,13 +171,20 @@ def test_requests_and_redirects_are_counted(cluster, bucket):
         assert cluster.metric("p1", "tarn_target_suspect", target=cluster.nodes[name]["id"]) == 0
 
 
-@pytest.mark.parametrize("after, least, most", [("2s", 0, 5), ("6s", 3, 9)])
+@pytest.mark.parametrize("after, least, most", [("2s", 0, 5), ("8s", 3, 11)])
 def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster, after, least, most):
     """SIGSTOP leaves its sockets open: only its silence tells."""
     cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES | {"suspect.after": after})
-    name = cluster.names_owned_by("t1", "data", 1)[0]
-    other = cluster.names_owned_by("t2", "data", 1)[0]
-    assert cluster.put("data", name, b"x").status == 200
+
+    def a_name_of(target):
+        # A busy machine may hold up a target for as long as this test has it suspected.
+        with contextlib.suppress(AssertionError):
+            return cluster.names_owned_by(target, "data", 1)[0]
+        return None
+
+    name = wait_until(lambda: a_name_of("t1"), 10, "t1 owns a name")
+    other = wait_until(lambda: a_name_of("t2"), 10, "t2 owns a name")
+    wait_until(lambda: cluster.put("data", name, b"x").status == 200, 10, "a write is taken")
     identity = cluster.nodes["t1"]["id"]
     stopped = time.monotonic()
     cluster.stop("t1")
@@ -187,7 +194,7 @@ def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster, after, le
     wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=identity) == 1, 10, "the gauge says so")
     answer = cluster.get("data", name, follow=False)
     assert answer.headers["Retry-After"] == "1" and identity in answer.json()["message"]
-    assert cluster.get("data", other, follow=False).status == 302
+    wait_until(lambda: cluster.get("data", other, follow=False).status == 302, 10, "the other target gets clients")
     cluster.cont("t1")
     wait_until(lambda: cluster.get("data", name).body == b"x", 10, "it is trusted again")
     wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=identity) == 0, 10, "the gauge says so")
@@ -214,7 +221,7 @@ def test_one_proxy_only_runs_on_a_directory(make_cluster):
     cluster = make_cluster(targets=1, drives=1)
     directory = cluster.directory / "p1"
     result = subprocess.run([cluster.programs / "tarn-proxy", "--dir", directory, "--listen", "127.0.0.1:0", "--relay",
-                             "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+                             "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=guarded(30))
     assert result.returncode == 1
     assert "exactly one proxy runs with the embedded store" in result.stderr
     assert (directory / "node.json").exists(), "the file of the proxy that runs is left alone"
@@ -224,7 +231,7 @@ def test_one_proxy_only_runs_on_a_directory(make_cluster):
 def test_a_taken_port_is_a_clear_error(cluster, tmp_path):
     taken = urllib.parse.urlsplit(cluster.endpoint).netloc
     result = subprocess.run([cluster.programs / "tarn-proxy", "--dir", tmp_path / "p", "--listen", taken, "--relay",
-                             "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+                             "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=guarded(30))
     assert result.returncode == 1 and taken in result.stderr.splitlines()[-1]
     assert not (tmp_path / "p" / "node.json").exists()
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from harness import client
 from harness.cli import Cli, Liar, answer
-from harness.nodes import wait_until_in_place
+from harness.members import DOWN
+from harness.nodes import stored_map, wait_until_in_place
 from harness.waiting import wait_until
 from test_mirror import mirrored  # noqa: F401
 
@@ -57,13 +58,15 @@ def test_what_a_target_that_is_away_takes_with_it_is_named(make_cluster, props):
     cli = Cli(cluster.endpoint)
     wait_until(lambda: names(cli, "short", "full") == wanted, 30, "all of them are full")
     cluster.kill("t3")
+    # What the cluster knows of a target that is away changes once more when its lease ends.
+    wait_until(lambda: any(node["flags"] & DOWN for node in stored_map(cluster)["nodes"]), 30, "t3 counts as down")
 
     def counted():
         told = cluster.redundancy("short")
         return told["targets_away"] and told["reduced"] > 0 and told["full"] + told["reduced"] == len(wanted) and told
 
     def counted_and_listed():
-        """Both of one moment: what the cluster knows of the target that is away changes once more when its lease ends."""
+        """Both of one moment: nodes hear of the map that says so each in its own time."""
         before = counted()
         listed = {state: names(cli, "short", state) for state in STATES}
         after = counted()
