@@ -170,7 +170,7 @@ struct Gateway {
         remote(client, {"http://127.0.0.1:1", start()}, signing()) {}
   ~Gateway() {
     store->end_watches();
-    server.stop(5s);
+    server.stop(60s);
     run(close_idle());
   }
 

@@ -139,12 +139,12 @@ class TestProxy {
     tasks_.spawn(run.executor(), "follow", jobs->follow());
     tasks_.spawn(run.executor(), "tend", jobs->tend());
   }
-  ~TestProxy() { CHECK(tasks_.close(10)); }
+  ~TestProxy() { CHECK(tasks_.close(60)); }
 
   /// As kill -9: nothing more is done, and the lease ends.
   void die() {
     lives_ = false;
-    tasks_.close(10);
+    tasks_.close(60);
     cluster::Transaction transaction;
     transaction.deletes.push_back({cluster::keys::live(id_), ""});
     REQUIRE(run_(store_.commit(std::move(transaction))));

@@ -109,7 +109,7 @@ struct Member {
     tasks.spawn(cluster.run.executor(), "view", view.follow());
     tasks.spawn(cluster.run.executor(), "lease", membership.keep());
   }
-  ~Member() { CHECK(tasks.close(5)); }
+  ~Member() { CHECK(tasks.close(60)); }
 
   Cluster& cluster;
   ClusterView view;
