@@ -88,7 +88,6 @@ Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files) {
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {
   TRY_OK(files.make_directory(".tarn"));
   TRY_OK(files.make_directory("data"));
-  TRY_OK(files.make_directory("trash"));
   TRY_OK(files.sync_directory("."));
   return files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n");
 }
@@ -109,7 +108,7 @@ Result<FoundDrive> inspect_drive(io::FileSystem& files) {
   found.bytes = space.total;
   TRY(const auto names, files.list("."));
   for (const std::string& name : names)
-    if (name != "lost+found" && name != ".tarn" && name != "trash") found.has_files = true;
+    if (name != "lost+found" && name != ".tarn") found.has_files = true;
   return found;
 }
 

@@ -38,7 +38,7 @@ Status sync_all(const fs::path& root) {
 Status empty_drive(const fs::path& root) {
   const fs::path identity = root / kIdentityFile;
   const fs::path ours = identity.parent_path();
-  for (const char* each : {"data", "trash"}) TRY_OK(remove_tree(root / each));
+  TRY_OK(remove_tree(root / "data"));
   std::error_code error;
   std::vector<fs::path> rest;
   for (fs::directory_iterator at(ours, error), end; !error && at != end; at.increment(error))
