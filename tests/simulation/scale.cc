@@ -16,6 +16,7 @@
 #include "common/cluster/place/rebalance_plan.h"
 #include "common/cluster/state/coordinator.h"
 #include "common/cluster/state/rhythm.h"
+#include "tests/simulation/map_changes.h"
 
 namespace tarn::simulation {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/fail_point.h"
+#include "tests/simulation/map_changes.h"
 
 namespace tarn::simulation {
 

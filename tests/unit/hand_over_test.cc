@@ -8,6 +8,7 @@
 #include "common/cluster/place/ownership_json.h"
 #include "common/cluster/state/coordinator.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/map_changes.h"
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {

@@ -6,6 +6,7 @@
 
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/place/ownership.h"
+#include "tests/simulation/map_changes.h"
 
 namespace tarn::cluster {
 

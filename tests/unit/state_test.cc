@@ -9,6 +9,7 @@
 #include "common/cluster/place/hrw.h"
 #include "common/cluster/state/state_builder.h"
 #include "common/cluster/store/keys.h"
+#include "tests/simulation/map_changes.h"
 
 namespace tarn::cluster {
 namespace state_test {

@@ -116,31 +116,6 @@ Ownership with_members(const Ownership& map, std::vector<Member> members) {
   return next;
 }
 
-std::optional<Ownership> with_flags(const Ownership& map, std::string_view id, std::uint64_t set,
-                                    std::uint64_t clear) {
-  std::vector<Member> members = map.members;
-  for (Member& member : members) {
-    if (member.id != id) continue;
-    const std::uint64_t flags = (member.flags & ~clear) | set;
-    if (flags == member.flags) return std::nullopt;
-    member.flags = flags;
-    return with_members(map, std::move(members));
-  }
-  return std::nullopt;
-}
-
-Ownership with_member(const Ownership& map, Member member) {
-  std::vector<Member> members = map.members;
-  const auto at = std::lower_bound(members.begin(), members.end(), member,
-                                   [](const Member& a, const Member& b) { return a.id < b.id; });
-  if (at != members.end() && at->id == member.id) {
-    *at = std::move(member);
-  } else {
-    members.insert(at, std::move(member));
-  }
-  return with_members(map, std::move(members));
-}
-
 std::optional<Ownership> without_member(const Ownership& map, std::string_view id) {
   if (map.find(id) == nullptr) return std::nullopt;
   std::vector<Member> members = map.members;

@@ -100,11 +100,6 @@ struct Ownership {
 /// The map after `map`, with these members. Its version is one higher; the set that owned until now
 /// becomes a past epoch when it is another.
 [[nodiscard]] Ownership with_members(const Ownership& map, std::vector<Member> members);
-/// Sets and clears flags of one member. Nothing when that changes nothing, or there is no such one.
-[[nodiscard]] std::optional<Ownership> with_flags(const Ownership& map, std::string_view id,
-                                                  std::uint64_t set, std::uint64_t clear);
-/// A target joins, or comes with another weight or number of drives; its flags are as given.
-[[nodiscard]] Ownership with_member(const Ownership& map, Member member);
 /// The map without `id`, which past epochs have as lost: what only it held is given up. It is
 /// fenced by that: a target that is not in the map may join only when it is empty. Nothing when it
 /// is not a member.

@@ -91,32 +91,4 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
   return plan;
 }
 
-void count_move(MoveCount& count, const NodeSet& before, const NodeSet& after,
-                std::uint64_t name_digest) {
-  ++count.names;
-  const std::string& from = before.owner(name_digest);
-  const std::string& to = after.owner(name_digest);
-  if (from == to) return;
-  ++count.moved;
-  if (after.contains(from) && before.contains(to)) ++count.needless;
-}
-
-double least_share(const NodeSet& before, const NodeSet& after) {
-  const auto total = [](const NodeSet& set) {
-    double sum = 0;
-    for (std::size_t i = 0; i < set.size(); ++i) sum += set.weight(i);
-    return sum;
-  };
-  const auto share_before = [&, all = total(before)](const std::string& id) {
-    for (std::size_t i = 0; i < before.size(); ++i)
-      if (before.id(i) == id) return before.weight(i) / all;
-    return 0.0;
-  };
-  double out = 0;
-  const double all = total(after);
-  for (std::size_t i = 0; i < after.size(); ++i)
-    out += std::max(0.0, after.weight(i) / all - share_before(after.id(i)));
-  return out;
-}
-
 }  // namespace tarn::cluster

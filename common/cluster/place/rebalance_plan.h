@@ -26,17 +26,4 @@ struct NamePlan {
 [[nodiscard]] NamePlan plan_name(const Ownership& map, std::string_view self,
                                  std::uint64_t name_digest, const ReplicaCount& count);
 
-/// Names that a change from one set to another moves, with one copy each.
-struct MoveCount {
-  std::uint64_t names = 0;
-  std::uint64_t moved = 0;
-  std::uint64_t needless = 0;  ///< of these, between two targets that are in both sets
-};
-/// Counts one name.
-void count_move(MoveCount& count, const NodeSet& before, const NodeSet& after,
-                std::uint64_t name_digest);
-/// The share of all names that a change must move at least: what the weights of those who gain
-/// demand.
-[[nodiscard]] double least_share(const NodeSet& before, const NodeSet& after);
-
 }  // namespace tarn::cluster
