@@ -68,17 +68,6 @@ Stripes Layout::stripes_of(std::uint64_t begin, std::uint64_t end) const {
   return {first, (end - 1) / geometry_.stripe_bytes() - first + 1};
 }
 
-Stripes Layout::blocks_of(std::size_t slice, std::uint64_t begin, std::uint64_t end) const {
-  auto [first, count] = stripes_of(begin, end);
-  // Only at the two ends of a range may a stripe hold nothing of it in this slice.
-  if (count > 0 && part_of(first, slice, begin, end).bytes == 0) {
-    ++first;
-    --count;
-  }
-  if (count > 0 && part_of(first + count - 1, slice, begin, end).bytes == 0) --count;
-  return count > 0 ? Stripes{first, count} : Stripes{};
-}
-
 FileRange Layout::file_range(Stripes blocks) const {
   const std::uint64_t begin = block_offset(blocks.first);
   return {begin, block_offset(blocks.first + blocks.count) - begin};

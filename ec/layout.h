@@ -89,9 +89,6 @@ class Layout {
 
   /// The stripes that hold a range.
   [[nodiscard]] Stripes stripes_of(std::uint64_t begin, std::uint64_t end) const;
-  /// The blocks of one data slice that hold bytes of a range; others need not be read while all
-  /// data slices are there.
-  [[nodiscard]] Stripes blocks_of(std::size_t slice, std::uint64_t begin, std::uint64_t end) const;
   /// Where these blocks lie in a slice's file.
   [[nodiscard]] FileRange file_range(Stripes blocks) const;
   /// The part of a data slice's unit in a stripe that belongs to a range; 0 bytes when none does.

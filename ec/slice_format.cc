@@ -129,20 +129,6 @@ Result<Label> read_fields(PackedReader& in) {
 
 SetId new_set_id() { return SetId(random_u64()); }
 
-std::string encode(const SliceId& slice) {
-  PackedWriter out;
-  write_slice_id(out, slice);
-  return out.finish();
-}
-
-Result<SliceId> decode_slice_id(std::string_view bytes) {
-  PackedReader in(bytes);
-  if (!in.ok()) return fail(Errc::corrupt, "slice: checksum is wrong");
-  TRY(SliceId slice, read_slice_id(in));
-  if (!in.done()) return fail(Errc::corrupt, "slice: fields cut short or left over");
-  return slice;
-}
-
 void seal_block(std::span<std::byte> block, const SliceId& slice, std::uint64_t stripe) {
   TARN_CHECK(block.size() >= kFooterBytes);
   write_footer(block, footer_of(slice, stripe, block.size() - kFooterBytes));

@@ -31,10 +31,6 @@ struct SliceId {
   bool operator==(const SliceId&) const = default;
 };
 
-/// Some twenty bytes; ends in a CRC32C.
-[[nodiscard]] std::string encode(const SliceId& slice);
-[[nodiscard]] Result<SliceId> decode_slice_id(std::string_view bytes);
-
 /// Completes a block in memory: its last kFooterBytes say whose it is, and have a CRC32C of all
 /// before. The block is the unit's bytes and room for that; no shorter than kFooterBytes.
 void seal_block(std::span<std::byte> block, const SliceId& slice, std::uint64_t stripe);

@@ -85,33 +85,6 @@ Result<Target> parse_target(std::string_view raw) {
   return target;
 }
 
-Result<std::vector<std::string>> split_path(std::string_view raw_path, std::size_t skip,
-                                            std::size_t parts) {
-  std::vector<std::string> out;
-  std::string_view rest = raw_path;
-  std::size_t seen = 0;
-  while (out.size() < parts) {
-    while (!rest.empty() && rest.front() == '/') {
-      if (out.size() + 1 == parts && seen >= skip && rest.size() > 1 && rest[1] == '/') {
-        rest.remove_prefix(1);  // the slash that separates; any further ones belong to the name
-        break;
-      }
-      rest.remove_prefix(1);
-    }
-    if (rest.empty()) break;
-    const bool last = seen >= skip && out.size() + 1 == parts;
-    const auto end = last ? std::string_view::npos : rest.find('/');
-    const auto segment = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end);
-    if (seen++ < skip) continue;
-    auto decoded = percent_decode(segment);
-    if (!decoded)
-      return fail(Errc::invalid_argument, "malformed percent escape in the path '{}'", segment);
-    out.push_back(std::move(*decoded));
-  }
-  return out;
-}
-
 Result<Bucket> bucket_from(std::string_view name, const Query& query) {
   Bucket bucket;
   TRY(bucket.provider, canonical_provider(query.get("provider")));

@@ -50,12 +50,6 @@ struct Target {
 /// absolute-form, or the query is malformed.
 [[nodiscard]] Result<Target> parse_target(std::string_view raw);
 
-/// The segments of a raw path after `skip` of them, decoded once: ("/v1/objects/b/a%2Fb/c", 2) is
-/// {"b", "a/b/c"} for `parts` = 2: the last part takes all that is left, its slashes included.
-/// Empty segments before the last part are ignored. invalid_argument for malformed escapes.
-[[nodiscard]] Result<std::vector<std::string>> split_path(std::string_view raw_path,
-                                                          std::size_t skip, std::size_t parts);
-
 /// Bucket `name` with provider= and namespace= of the query. Checks provider and namespace, not the
 /// name.
 [[nodiscard]] Result<Bucket> bucket_from(std::string_view name, const Query& query);

@@ -157,18 +157,6 @@ void Settings::word(std::string_view key, std::string& variable, std::vector<std
       meaning);
 }
 
-void Settings::text(std::string_view key, std::string& variable, std::string_view unit,
-                    std::string_view meaning) {
-  custom(
-      key, variable, unit,
-      [&variable, wanted = std::string(unit)](std::string_view value) -> Status {
-        if (value.empty()) return fail(Errc::invalid_argument, "empty, want a {}", wanted);
-        variable = value;
-        return {};
-      },
-      meaning);
-}
-
 void Settings::custom(std::string_view key, std::string_view initial, std::string_view unit,
                       Parser parser, std::string_view meaning) {
   TARN_CHECK(

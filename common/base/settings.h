@@ -51,9 +51,6 @@ class Settings {
   /// One of `words`.
   void word(std::string_view key, std::string& variable, std::vector<std::string> words,
             std::string_view meaning);
-  /// Any text that is not empty.
-  void text(std::string_view key, std::string& variable, std::string_view unit,
-            std::string_view meaning);
   /// For values of another kind. `parser` writes its own variable.
   void custom(std::string_view key, std::string_view initial, std::string_view unit, Parser parser,
               std::string_view meaning);

@@ -132,15 +132,6 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   co_return Status();
 }
 
-Task<bool> Connection::pause(std::chrono::milliseconds time) {
-  if (stopping_) co_return false;
-  asio::steady_timer timer(socket_.get_executor(), time);
-  pause_ = &timer;
-  co_await timer.async_wait(kTuple);
-  pause_ = nullptr;
-  co_return !stopping_;
-}
-
 Task<bool> Connection::pause_until(SteadyTime deadline, EventListener& listener) {
   if (stopping_) co_return false;
   listens_ = &listener;

@@ -89,8 +89,7 @@ class Connection {
                                         const Exchange::ResidentCheck& resident);
   /// While it is on, only full packets leave. Costs nothing when nothing changes.
   void cork(bool on);
-  /// False as soon as the connection is to stop; true when the time has passed.
-  Task<bool> pause(std::chrono::milliseconds time);
+  /// False as soon as the connection is to stop; true when the time has passed or the event rung.
   Task<bool> pause_until(SteadyTime deadline, EventListener& listener);
   /// True if other connections get their turn now that so many bytes were moved: then yield().
   [[nodiscard]] bool turn_is_over(std::size_t bytes);
@@ -121,8 +120,8 @@ class Connection {
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;
-  asio::steady_timer* pause_ = nullptr;  ///< of the caller that is in pause()
-  EventListener* listens_ = nullptr;     ///< likewise
+  asio::steady_timer* pause_ = nullptr;  ///< of hand_over_sent() while it waits
+  EventListener* listens_ = nullptr;     ///< of the caller that is in pause_until()
   bool corked_ = false;
   bool probed_ = false;  ///< probe_when_silent() was called
   bool timed_out_ = false;

@@ -241,10 +241,6 @@ Task<Status> Exchange::write(std::span<const std::byte> bytes) {
 
 bool Exchange::closing() const noexcept { return connection_.shared().closing.load(); }
 
-Task<bool> Exchange::pause(std::chrono::milliseconds time) {
-  co_return co_await connection_.pause(time);
-}
-
 Task<bool> Exchange::pause_until(std::chrono::steady_clock::time_point deadline,
                                  EventListener& listener) {
   co_return co_await connection_.pause_until(deadline, listener);

@@ -82,9 +82,8 @@ class Exchange {
   [[nodiscard]] std::uint64_t response_bytes() const noexcept { return response_bytes_; }
   /// True if the listener is being stopped: a handler without an end of its own should end.
   [[nodiscard]] bool closing() const noexcept;
-  /// Waits so long, or until the listener is being stopped: then false, at once.
-  Task<bool> pause(std::chrono::milliseconds time);
-  /// The same, until `deadline`, and no longer than until the event has rung.
+  /// Waits until `deadline`, and no longer than until the event has rung. False at once when the
+  /// listener is being stopped.
   Task<bool> pause_until(std::chrono::steady_clock::time_point deadline, EventListener& listener);
   /// The connection is closed after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }

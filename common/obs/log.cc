@@ -127,19 +127,6 @@ Status set_log_level(std::string_view level) {
   return {};
 }
 
-std::string log_level() {
-  Loggers& all = loggers();
-  const MutexLock lock(all.mutex);
-  switch (all.level) {
-    case spdlog::level::warn: return "warn";
-    case spdlog::level::err: return "error";
-    default: {
-      const auto name = spdlog::level::to_string_view(all.level);
-      return {name.data(), name.size()};
-    }
-  }
-}
-
 Result<std::string> parse_log_level(std::string_view text) {
   if (text.size() == 1 && text[0] >= '0' && text[0] <= '5')
     return std::string(text[0] == '5' ? "trace" : text[0] == '4' ? "debug" : "info");

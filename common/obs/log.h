@@ -21,8 +21,6 @@ namespace tarn::obs {
 /// words.
 Status set_log_level(std::string_view level);
 
-/// The level that set_log_level() set last.
-[[nodiscard]] std::string log_level();
 /// AIStore's numbers and our words as a word: "0" to "3" are info, "4" is debug, "5" is trace.
 /// invalid_argument for all else.
 [[nodiscard]] Result<std::string> parse_log_level(std::string_view text);

@@ -61,7 +61,6 @@ struct BodyChecksums::Sum {
 BodyChecksums::BodyChecksums() = default;
 BodyChecksums::~BodyChecksums() = default;
 BodyChecksums::BodyChecksums(BodyChecksums&&) noexcept = default;
-BodyChecksums& BodyChecksums::operator=(BodyChecksums&&) noexcept = default;
 
 Status BodyChecksums::expect(std::string header, std::string algorithm, std::string bytes) {
   if (bytes.size() != digest_bytes(algorithm))

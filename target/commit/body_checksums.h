@@ -22,7 +22,6 @@ class BodyChecksums {
   [[nodiscard]] static Result<BodyChecksums> from(const http::RequestHead& head);
   ~BodyChecksums();
   BodyChecksums(BodyChecksums&&) noexcept;
-  BodyChecksums& operator=(BodyChecksums&&) noexcept;
 
   /// Computes the bucket's checksum, too. `type` is one of api::checksum_type_of().
   void keep(std::string_view type);

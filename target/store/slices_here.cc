@@ -249,13 +249,6 @@ bool SlicesHere::has_full_view() const {
                      [](const auto& each) { return each->in_service(); });
 }
 
-Task<Result<bool>> SlicesHere::raise(SliceKey key, Generation generation) {
-  const auto held = co_await lock(key);
-  CO_TRY(const auto found, co_await find(key));
-  if (!found) co_return false;
-  co_return co_await found->drive->raise_slice(key, generation);
-}
-
 Task<Result<bool>> SlicesHere::drop(SliceKey key, Generation up_to) {
   const auto held = co_await lock(key);
   bool any = false;

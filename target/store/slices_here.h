@@ -94,8 +94,6 @@ class SlicesHere {
   /// Drive::open_slice(); object_not_found as find(), unavailable when a drive is away that may
   /// have it. timeout, with `unless_slow`, when it is on a slow drive.
   Task<Result<std::shared_ptr<OpenObject>>> open(SliceKey key, bool unless_slow = false);
-  /// Gives it a generation that is at least this one, durably. False: as find().
-  Task<Result<bool>> raise(SliceKey key, Generation generation);
   /// Drops it on all drives, as far as its generation there is not above `up_to`. True if anything
   /// went. An error of a drive is told after the others have dropped it.
   Task<Result<bool>> drop(SliceKey key, Generation up_to);

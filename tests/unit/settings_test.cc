@@ -24,7 +24,12 @@ struct Sample {
     settings.size("http.rate", rate, 1, 1U << 30U, "least rate");
     settings.integer("threads", threads, 1, 64, "threads", "of a drive");
     settings.word("log.level", level, {"debug", "info", "warn"}, "how much is logged");
-    settings.text("bucket", bucket, "name", "the default one");
+    const auto parse = [this](std::string_view value) -> Status {
+      if (value.empty()) return fail(Errc::invalid_argument, "empty, want a name");
+      bucket = value;
+      return {};
+    };
+    settings.custom("bucket", bucket, "name", parse, "the default one");
   }
   std::string complaint(std::vector<std::string> assignments) {
     const auto status = settings.apply(assignments);

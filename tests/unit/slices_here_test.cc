@@ -130,7 +130,6 @@ TEST_CASE("slices here: one of each key is left, on whatever drive", "[target][s
   f.drive(1)->set_disabled(true);  // it may have it
   CHECK(wait_for(f.slices().open(key)).error().code == Errc::unavailable);
   f.drive(1)->set_disabled(false);
-  CHECK_FALSE(wait_for(f.slices().raise(key, gen(9))).value());
   f.put_on(0, object, 0, 5);
   CHECK(f.put(object, 0, 5) == Sealed::had_it);
   CHECK(f.put(object, 0, 4) == Sealed::had_newer);
@@ -158,7 +157,7 @@ TEST_CASE("slices here: of two that were apart the higher is read, raised, and d
   REQUIRE(found);
   CHECK(found->drive == f.drive(1).get());
   CHECK(found->record.generation == gen(7));
-  CHECK(wait_for(f.slices().raise(key, gen(9))).value());
+  CHECK(wait_for(f.drive(1)->raise_slice(key, gen(9))).value());
   CHECK(f.where(key) == std::map<std::size_t, std::uint64_t>{{0, 5}, {1, 9}});
   CHECK(wait_for(f.slices().drop(key, gen(8))).value());
   CHECK(f.where(key) == std::map<std::size_t, std::uint64_t>{{1, 9}});

@@ -36,8 +36,6 @@ bool has_word(std::string_view query, std::string_view word) {
 
 }  // namespace
 
-std::string_view to_string(Operation operation) noexcept { return kWords[index_of(operation)]; }
-
 std::optional<Operation> operation_of(http::Method method, std::string_view target) {
   const auto path = target.substr(0, target.find('?'));
   const auto query = target.substr(path.size());

@@ -24,8 +24,6 @@ namespace tarn::cluster {
 /// Kinds of requests, as AIStore's trackers count them.
 enum class Operation : std::uint8_t { get, put, head, append, del, ren, lst };
 inline constexpr std::size_t kOperations = 7;
-/// "get", "del", ...: the first word of AIStore's names.
-[[nodiscard]] std::string_view to_string(Operation operation) noexcept;
 
 /// The operation of a request by its method and path (with query, still encoded); nothing for what
 /// touches neither an object nor a list.
