@@ -87,9 +87,12 @@ Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files) {
 
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {
   TRY_OK(files.make_directory(".tarn"));
-  TRY_OK(files.make_directory("data"));
   TRY_OK(files.sync_directory("."));
-  return files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n");
+  TRY_OK(files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n"));
+  // After the identity: a start that is cut off before it leaves nothing that looks like files of
+  // others.
+  TRY_OK(files.make_directory("data"));
+  return files.sync_directory(".");
 }
 
 Status rewrite_identity(io::FileSystem& files, DriveIdentity identity) {

@@ -38,6 +38,8 @@ inline constexpr const char* kIdentityFile = ".tarn/drive.json";
 
 /// Nothing when the drive has none. corrupt when the file cannot be understood.
 [[nodiscard]] Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files);
+/// Durable when it returns, as are the directories that every drive has. Cut off anywhere, it
+/// leaves a drive that is empty or has its identity.
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity);
 
 /// Writes `identity` in place of what is there, which must be of the same drive (else unavailable),

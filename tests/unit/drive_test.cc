@@ -364,6 +364,16 @@ TEST_CASE("drives: foreign, doubled and non-empty ones are refused", "[target][i
   CHECK_FALSE(plan_drives({{"/d1", std::nullopt, true}}, "cluster", {}, "new"));
 }
 
+TEST_CASE("drives: one whose first start was cut off is empty still", "[target][identity]") {
+  const TemporaryDirectory directory;
+  const auto files = io::FileSystem::open(directory.path()).value();
+  const auto in_the_way = std::filesystem::path(directory.path()) / kIdentityFile;
+  std::filesystem::create_directories(in_the_way);
+  REQUIRE_FALSE(write_identity(*files, {1, "c", "d1", "t1", directory.path(), {}}));
+  std::filesystem::remove(in_the_way);
+  CHECK_FALSE(inspect_drive(*files)->has_files);
+}
+
 TEST_CASE("drives: an empty drive in the place of a known one is not taken for it",
           "[target][identity]") {
   const DriveIdentity first{1, "c", "d1", "t1", "/d1", {{"d1", {"/d1", 0}}, {"d2", {"/d2", 0}}}};
