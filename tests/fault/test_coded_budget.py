@@ -272,7 +272,9 @@ def test_nothing_is_lost_within_the_budget(make_stage, seed, targets, drives, k,
         while time.monotonic() < until:
             breaking.corrupted_ns = 0
             breaking.round()
+            ended = time.monotonic()
             wait_healed(cluster, breaking.corrupted_ns)
+            print(f"healed after {time.monotonic() - ended:.1f} s", flush=True)
             rounds += 1
     finally:
         for crowd in crowds:
