@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::chrono::seconds kSliceHolderLookEvery{5};
 constexpr std::size_t kDropsSideBySide = 4;
+/// Slices of one call that are looked for at once; each asks all drives. One after the other took
+/// longer than the caller waits, for kSlicesAtOnce of them on busy drives.
+constexpr std::size_t kStatesAtOnce = 8;
 /// A slice waits so long for room, and its writer with it.
 constexpr std::chrono::seconds kSliceRoomPatience{3};
 
@@ -168,6 +171,8 @@ Task<void> drop_slices_now(TargetNode& node) {
   co_await drop_due(node, node.clock.boot_time() + SliceDrops::kDelay);
 }
 
+namespace {
+
 Task<SliceSeen> state_here(TargetNode& node, SliceKey key) {
   const SliceSeen waiting{SliceState::waiting};
   if (node.bad_slices.contains(key)) co_return absent_here(node);
@@ -175,18 +180,38 @@ Task<SliceSeen> state_here(TargetNode& node, SliceKey key) {
   if (!found) co_return waiting;
   if (!*found) co_return absent_here(node);
   // Its file as well: an entry is soon believed.
-  const auto opened = co_await node.store.slices().open(key);
+  auto opened = co_await (*found)->drive->open_slice(key);
+  // It has moved to another drive meanwhile, or was dropped.
+  if (opened && *opened == nullptr) opened = co_await node.store.slices().open(key);
   if (opened)
     co_return SliceSeen{SliceState::good, cluster::placement_digest((*found)->drive->id())};
   note_if_bad(node, key, opened.error());
   co_return is_bad_file(opened.error()) ? absent_here(node) : waiting;
 }
 
+/// A call for the states of many slices, which some workers share. All on one loop.
+struct StatesWork {
+  const std::vector<SliceKey>& keys;
+  std::vector<SliceSeen> states;
+  std::size_t next = 0;
+};
+
+Task<void> look_at_some(TargetNode& node, StatesWork& work) {
+  while (work.next < work.keys.size()) {
+    const std::size_t at = work.next++;
+    work.states[at] = co_await state_here(node, work.keys[at]);
+  }
+}
+
+}  // namespace
+
 Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey> keys) {
-  std::vector<SliceSeen> out;
-  out.reserve(keys.size());
-  for (SliceKey& key : keys) out.push_back(co_await state_here(node, std::move(key)));
-  co_return out;
+  StatesWork work{keys, std::vector<SliceSeen>(keys.size())};
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(kStatesAtOnce, keys.size()); ++i)
+    workers.push_back(look_at_some(node, work));
+  co_await gather(std::move(workers));
+  co_return std::move(work.states);
 }
 
 void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met) {
