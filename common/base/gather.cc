@@ -1,5 +1,6 @@
 #include "common/base/gather.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 
@@ -28,7 +29,31 @@ auto await_group(Group group, Condition condition)
       condition, asio::bind_cancellation_slot(signal->slot(), asio::use_awaitable));
 }
 
+/// State that the workers of gather_at_most() share, all on its loop.
+struct Places {
+  const std::size_t count;
+  const std::function<Task<Status>(std::size_t)> task;
+  std::size_t next = 0;
+  Status ended;  ///< the first failure
+};
+
+Task<void> take_places(Places& places) {
+  while (places.ended && places.next < places.count) {
+    const Status done = co_await places.task(places.next++);
+    if (!done && places.ended) places.ended = done;
+  }
+}
+
 }  // namespace
+
+Task<Status> gather_at_most(std::size_t at_once, std::size_t count,
+                            std::function<Task<Status>(std::size_t)> task) {
+  Places places{count, std::move(task)};
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(at_once, count); ++i) workers.push_back(take_places(places));
+  co_await gather(std::move(workers));
+  co_return places.ended;
+}
 
 Task<void> gather(std::vector<Task<void>> tasks) {
   if (tasks.empty()) co_return;

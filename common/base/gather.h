@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "common/base/async.h"
+#include "common/base/error.h"
 
 /// Tasks side by side on the caller's loop. Asio's code for it takes a compiler a second for each
 /// type of result, so it is compiled once, for tasks without one.
@@ -52,6 +54,12 @@ Task<std::vector<T>> gather(std::vector<Task<T>> tasks) {
   for (std::optional<T>& result : results) all.push_back(std::move(*result));
   co_return all;
 }
+
+/// Runs `task(i)` for each i below `count` on the caller's loop, in order, at most `at_once` at a
+/// time. After one that fails no further one is begun; its error is returned when those that run
+/// have ended. Cancelling the caller cancels those that run, and none is begun.
+Task<Status> gather_at_most(std::size_t at_once, std::size_t count,
+                            std::function<Task<Status>(std::size_t)> task);
 
 /// Runs both at once on the caller's loop until one ends, then cancels the other and waits for its
 /// end; the result of the first, by its place. Cancelling the caller, before this call or in it,

@@ -1,6 +1,5 @@
 #include "target/coded/slice_holder.h"
 
-#include <algorithm>
 #include <set>
 
 #include "common/base/event.h"
@@ -92,26 +91,21 @@ Task<Result<std::unique_ptr<NewSlice>>> create_with_room(TargetNode& node, Objec
   co_return co_await node.store.slices().create(std::move(name), key, wanted);
 }
 
-/// One of some that drop the same slices: they share the syncs of an index.
-Task<void> drop_next(TargetNode& node, const std::vector<SliceDrop>& drops, std::size_t& next) {
-  while (next < drops.size()) {
-    const SliceDrop& drop = drops[next++];
-    const auto dropped =
-        co_await unless_hung(node, nullptr, node.store.slices().drop(drop.key, drop.up_to));
-    // It is asked about again when the drive is.
-    if (!dropped)
-      obs::log("target").warn("slice not dropped object={} slice={} err={}", drop.key.name,
-                              drop.key.index, dropped.error().message);
-  }
+Task<Status> drop_here(TargetNode& node, const SliceDrop& drop) {
+  const auto dropped =
+      co_await unless_hung(node, nullptr, node.store.slices().drop(drop.key, drop.up_to));
+  // It is asked about again when the drive is.
+  if (!dropped)
+    obs::log("target").warn("slice not dropped object={} slice={} err={}", drop.key.name,
+                            drop.key.index, dropped.error().message);
+  co_return Status();
 }
 
+/// Some side by side: they share the syncs of an index.
 Task<void> drop_due(TargetNode& node, BootTime until) {
   const auto due = node.slice_drops.take_due(until);
-  std::size_t next = 0;
-  std::vector<Task<void>> workers;
-  for (std::size_t i = 0; i < std::min(kDropsSideBySide, due.size()); ++i)
-    workers.push_back(drop_next(node, due, next));
-  co_await gather(std::move(workers));
+  const auto drop = [&](std::size_t i) { return drop_here(node, due[i]); };
+  (void)co_await gather_at_most(kDropsSideBySide, due.size(), drop);
 }
 
 }  // namespace
@@ -189,29 +183,18 @@ Task<SliceSeen> state_here(TargetNode& node, SliceKey key) {
   co_return is_bad_file(opened.error()) ? absent_here(node) : waiting;
 }
 
-/// A call for the states of many slices, which some workers share. All on one loop.
-struct StatesWork {
-  const std::vector<SliceKey>& keys;
-  std::vector<SliceSeen> states;
-  std::size_t next = 0;
-};
-
-Task<void> look_at_some(TargetNode& node, StatesWork& work) {
-  while (work.next < work.keys.size()) {
-    const std::size_t at = work.next++;
-    work.states[at] = co_await state_here(node, work.keys[at]);
-  }
+Task<Status> note_state(TargetNode& node, const SliceKey& key, SliceSeen& state) {
+  state = co_await state_here(node, key);
+  co_return Status();
 }
 
 }  // namespace
 
 Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey> keys) {
-  StatesWork work{keys, std::vector<SliceSeen>(keys.size())};
-  std::vector<Task<void>> workers;
-  for (std::size_t i = 0; i < std::min(kStatesAtOnce, keys.size()); ++i)
-    workers.push_back(look_at_some(node, work));
-  co_await gather(std::move(workers));
-  co_return std::move(work.states);
+  std::vector<SliceSeen> states(keys.size());
+  const auto look = [&](std::size_t i) { return note_state(node, keys[i], states[i]); };
+  (void)co_await gather_at_most(kStatesAtOnce, keys.size(), look);
+  co_return states;
 }
 
 void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met) {

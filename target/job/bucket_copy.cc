@@ -82,7 +82,7 @@ class CopyRun {
 
   Task<Status> walk(BucketId bucket, Step step);
   Task<Result<ObjectStore::Page>> next_page(BucketId bucket, const std::string& after);
-  Task<Status> take_entries(Step step);
+  Task<Status> take_entry(Step step, const ObjectStore::Listed& entry);
   Task<Status> patiently(Step step, const ObjectStore::Listed& entry);
   Task<Status> copy_one(const ObjectStore::Listed& entry);
   Task<Status> delete_if_gone(const ObjectStore::Listed& entry);
@@ -94,8 +94,6 @@ class CopyRun {
   JobLines lines_;
   std::stop_token stop_;
   ObjectStore::Page page_;
-  std::size_t next_ = 0;  // of page_.entries that no worker has taken
-  bool broken_ = false;   // an error that ends the copy
   std::string first_error_;
 };
 
@@ -135,12 +133,8 @@ Task<Status> CopyRun::walk(BucketId bucket, Step step) {
     CO_TRY(page_, co_await next_page(bucket, after));
     more = page_.more && !page_.entries.empty();
     if (more) after = page_.entries.back().name;
-    next_ = 0;
-    std::vector<Task<Status>> takers;
-    for (std::size_t i = 0; i < std::min(workers(), page_.entries.size()); ++i)
-      takers.push_back(take_entries(step));
-    const auto taken = co_await gather(std::move(takers));
-    for (const Status& each : taken) CO_TRY_OK(each);
+    const auto take = [&](std::size_t i) { return take_entry(step, page_.entries[i]); };
+    CO_TRY_OK(co_await gather_at_most(workers(), page_.entries.size(), take));
     // The records of a destroyed bucket go after its entry: an empty list may be theirs.
     if (node_.view.state()->bmd.find(bucket) == nullptr)
       co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
@@ -162,24 +156,16 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
   }
 }
 
-/// One worker: takes entries of the page until there are none left.
-Task<Status> CopyRun::take_entries(Step step) {
-  while (next_ < page_.entries.size() && !broken_) {
-    const ObjectStore::Listed& entry = page_.entries[next_++];
-    if (entry.drive == nullptr) continue;  // a virtual directory
-    if (stop_.stop_requested()) {
-      broken_ = true;
-      co_return fail(Errc::cancelled, "the copy was told to stop");
-    }
-    const Status done = co_await patiently(step, entry);
-    if (done) continue;
-    const bool is_end = done.error().code == Errc::cancelled ||
-                        done.error().code == Errc::bucket_not_found ||
-                        !order_.what.continue_on_error;
-    if (is_end) broken_ = true;
-    if (is_end) co_return done;
-    if (progress_.failed++ == 0) first_error_ = done.error().message;
-  }
+/// Fails with an error that ends the copy; counts others.
+Task<Status> CopyRun::take_entry(Step step, const ObjectStore::Listed& entry) {
+  if (entry.drive == nullptr) co_return Status();  // a virtual directory
+  if (stop_.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
+  const Status done = co_await patiently(step, entry);
+  if (done) co_return done;
+  const bool is_end = done.error().code == Errc::cancelled ||
+                      done.error().code == Errc::bucket_not_found || !order_.what.continue_on_error;
+  if (is_end) co_return done;
+  if (progress_.failed++ == 0) first_error_ = done.error().message;
   co_return Status();
 }
 

@@ -146,30 +146,18 @@ Result<std::optional<api::StateList>> list_wanted(const http::Request& request) 
   return api::StateList{*state, {std::string(request.query().get("after")), *max}};
 }
 
-/// Shared by the workers of a page, on one loop.
-struct Work {
-  const cluster::BucketRecord& bucket;
-  std::uint8_t copies;
-  std::vector<std::string> names;
-  std::size_t next = 0;
-};
-
-Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
-                        MirrorProgress& progress) {
-  while (work.next < work.names.size()) {
-    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the job was told to stop");
-    const std::string object = work.names[work.next++];
-    ObjectName name = name_in(work.bucket, object);
-    name.copies = work.copies;
-    const auto done = co_await node.store.mirror().repair(name, work.copies, nullptr);
-    if (done) {
-      progress.bytes += done->bytes;
-      if (done->added + done->removed > 0) ++progress.changed;
-      continue;
-    }
-    mirror_log().warn("copies not put right object={} err={}", object, done.error().message);
-    if (progress.failed++ == 0) progress.first_error = done.error().message;
+/// Fails only when the job is to stop.
+Task<Status> mirror_name(TargetNode& node, ObjectName name, const std::stop_token& stop,
+                         MirrorProgress& progress) {
+  if (stop.stop_requested()) co_return fail(Errc::cancelled, "the job was told to stop");
+  const auto done = co_await node.store.mirror().repair(name, name.copies, nullptr);
+  if (done) {
+    progress.bytes += done->bytes;
+    if (done->added + done->removed > 0) ++progress.changed;
+    co_return Status();
   }
+  mirror_log().warn("copies not put right object={} err={}", name.object, done.error().message);
+  if (progress.failed++ == 0) progress.first_error = done.error().message;
   co_return Status();
 }
 
@@ -348,14 +336,15 @@ Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::s
     if (now == nullptr) co_return Status();  // destroyed meanwhile
     const NamePage page = co_await bucket_mirror_next_page(node.store, bucket.id, after);
     if (!page.complete) co_return fail(Errc::unavailable, "a drive does not say what it holds");
-    Work work{bucket, api::copies_of(now->props), {}, 0};
-    if (work.copies == 0) co_return Status();
-    work.names = names_to_change(page, work.copies, progress);
-    std::vector<Task<Status>> takers;
-    for (std::size_t i = 0; i < std::min(kWorkers, work.names.size()); ++i)
-      takers.push_back(take_names(node, work, stop, progress));
-    const auto taken = co_await gather(std::move(takers));
-    for (const Status& each : taken) CO_TRY_OK(each);
+    const std::uint8_t copies = api::copies_of(now->props);
+    if (copies == 0) co_return Status();
+    const auto names = names_to_change(page, copies, progress);
+    const auto mirror = [&](std::size_t i) {
+      ObjectName name = name_in(bucket, names[i]);
+      name.copies = copies;
+      return mirror_name(node, std::move(name), stop, progress);
+    };
+    CO_TRY_OK(co_await gather_at_most(kWorkers, names.size(), mirror));
     more = page.more;
     after = page.next;
   }

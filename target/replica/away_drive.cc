@@ -69,37 +69,20 @@ Error drive_is_away(const ObjectName& name) {
 }
 
 /// Removes what `drive`, which was stale, has of one name when another drive has something newer.
-Task<bool> drop_older(TargetNode& node, const Drive& drive, ObjectName name) {
+Task<Status> drop_older(TargetNode& node, const Drive& drive, ObjectName name) {
   const auto held = co_await node.store.locks().acquire(name.key());
-  auto found = co_await node.store.find_all(name);
-  if (!found) co_return false;
+  CO_TRY(auto found, co_await node.store.find_all(name));
   std::vector<Located> older;
-  for (const Located& each : *found)
-    if (each.drive == &drive && each.record.generation < found->front().record.generation)
+  for (const Located& each : found)
+    if (each.drive == &drive && each.record.generation < found.front().record.generation)
       older.push_back(each);
-  if (older.empty()) co_return true;
-  const Status gone = co_await node.store.forget(std::move(name), std::move(older));
-  co_return gone.has_value();
+  if (older.empty()) co_return Status();
+  co_return co_await node.store.forget(std::move(name), std::move(older));
 }
 
 Status may_drop() {
   FAIL_POINT("mirror.before_drop");
   return {};
-}
-
-/// A page of names of a drive, for the workers that look at them. All on one loop.
-struct DropWork {
-  std::vector<ObjectName> names;
-  std::size_t next = 0;
-  bool all = true;  ///< false: one could not be looked at, and the rest need not be
-};
-
-Task<void> drop_some(TargetNode& node, const Drive& drive, DropWork& work) {
-  while (work.all && work.next < work.names.size()) {
-    ObjectName name = std::move(work.names[work.next++]);
-    const bool done = co_await drop_older(node, drive, std::move(name));
-    work.all = work.all && done;
-  }
 }
 
 Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
@@ -110,12 +93,11 @@ Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketR
   while (pages.more()) {
     auto names = co_await pages.next();
     if (!names) co_return false;
-    DropWork work{std::move(*names)};
-    std::vector<Task<void>> workers;
-    for (std::size_t i = 0; i < std::min(kDropAtOnce, work.names.size()); ++i)
-      workers.push_back(drop_some(node, drive, work));
-    co_await gather(std::move(workers));
-    if (!work.all) co_return false;
+    const auto drop = [&](std::size_t i) {
+      return drop_older(node, drive, std::move((*names)[i]));
+    };
+    const Status dropped = co_await gather_at_most(kDropAtOnce, names->size(), drop);
+    if (!dropped) co_return false;
   }
   co_return true;
 }

@@ -160,12 +160,8 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Evictab
     const std::vector<Evictable> batch(files.begin() + static_cast<std::ptrdiff_t>(begin),
                                        files.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                            begin + kEvictionBatch, files.size())));
-    std::size_t next = 0;
-    std::vector<Task<Status>> workers;
-    for (std::size_t i = 0; i < std::min(eviction_workers(drive_), batch.size()); ++i)
-      workers.push_back(work(source, batch, next));
-    const auto ends = co_await gather(std::move(workers));
-    for (const Status& end : ends) CO_TRY_OK(end);
+    const auto evict_next = [&](std::size_t i) { return evict_if_wanted(source, batch[i]); };
+    CO_TRY_OK(co_await gather_at_most(eviction_workers(drive_), batch.size(), evict_next));
     co_await drop_slices_now(node_);  // slices of what went
     CO_TRY(const io::Space now, co_await drive_.measure_space());
     static_cast<void>(now);  // Drive::space() has it from here on
@@ -175,18 +171,16 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Evictab
   co_return Status();
 }
 
-Task<Status> Eviction::work(const Source& source, const std::vector<Evictable>& files,
-                            std::size_t& next) {
-  while (next < files.size() && bytes_ < order_.goal.bytes) {
-    if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
-    const Evictable& file = files[next++];
-    const Status done = co_await evict(source, file);
-    if (done) continue;
-    obs::log("target").debug("not evicted object={}/{} err={}", source.bucket.name.display(),
-                             file.name, done.error().message);
-    CO_TRY_OK(drive_.usable());
-    if (++failed_ == kEvictionFailuresMax) co_return done;
-  }
+/// Fails with an error that ends the eviction; counts others.
+Task<Status> Eviction::evict_if_wanted(const Source& source, const Evictable& file) {
+  if (bytes_ >= order_.goal.bytes) co_return Status();
+  if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
+  const Status done = co_await evict(source, file);
+  if (done) co_return done;
+  obs::log("target").debug("not evicted object={}/{} err={}", source.bucket.name.display(),
+                           file.name, done.error().message);
+  CO_TRY_OK(drive_.usable());
+  if (++failed_ == kEvictionFailuresMax) co_return done;
   co_return Status();
 }
 

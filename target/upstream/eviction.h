@@ -68,7 +68,7 @@ class Eviction {
   Task<Status> plan(const Source& source);
   Task<Status> carry_out(const Source& source);
   Task<Status> evict_all(const Source& source, const std::vector<Evictable>& files);
-  Task<Status> work(const Source& source, const std::vector<Evictable>& files, std::size_t& next);
+  Task<Status> evict_if_wanted(const Source& source, const Evictable& file);
   Task<Status> evict(const Source& source, const Evictable& file);
 
   TargetNode& node_;

@@ -17,6 +17,7 @@
 #include "common/cluster/state/coordinator.h"
 #include "common/cluster/state/rhythm.h"
 #include "tests/simulation/map_changes.h"
+#include "tests/simulation/move_count.h"
 
 namespace tarn::simulation {
 namespace {

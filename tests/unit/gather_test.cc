@@ -1,10 +1,13 @@
 #include "common/base/gather.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
@@ -85,6 +88,41 @@ TEST_CASE("gather: what a task throws ends the others and is thrown") {
   tasks.push_back(throws());
   CHECK_THROWS_WITH(run(gather(std::move(tasks))), "no");
   CHECK(late == 0);
+}
+
+/// Work of gather_at_most() that counts how much of it runs at a time.
+struct Counted {
+  std::vector<std::size_t> begun;
+  std::size_t running = 0;
+  std::size_t most = 0;
+
+  Task<Status> take(std::size_t at, std::size_t fails_at) {
+    begun.push_back(at);
+    most = std::max(most, ++running);
+    asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
+    co_await timer.async_wait(asio::use_awaitable);
+    --running;
+    if (at >= fails_at) co_return fail(Errc::io, "no {}", at);
+    co_return Status();
+  }
+};
+
+TEST_CASE("gather_at_most: all in order, so many at a time, none after one that fails") {
+  test::TaskRunner run;
+  for (const std::size_t at_once : {1U, 3U, 20U}) {
+    Counted all;
+    CHECK(run(gather_at_most(at_once, 10, [&](std::size_t at) { return all.take(at, 10); })));
+    CHECK(all.begun == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    CHECK(all.most == std::min<std::size_t>(at_once, 10));
+    Counted some;
+    const Status ended =
+        run(gather_at_most(at_once, 10, [&](std::size_t at) { return some.take(at, 4); }));
+    REQUIRE_FALSE(ended);
+    CHECK(ended.error().message == "no 4");
+    CHECK(some.begun.size() <= 4 + at_once);
+    CHECK(some.running == 0);
+  }
+  CHECK(run(gather_at_most(4, 0, [](std::size_t) -> Task<Status> { throw 1; })));
 }
 
 TEST_CASE("first_of: the first to end is told by its place, and the other one is ended") {

@@ -8,6 +8,7 @@
 
 #include "common/cluster/place/ownership_json.h"
 #include "common/cluster/place/rebalance_plan.h"
+#include "tests/simulation/move_count.h"
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {
