@@ -356,7 +356,8 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
     begun = time.monotonic()
     dead.power_cut()
     assert dead.is_cut() and len(lost) > 10
-    stage.look(judge, NAMES, "two")
+    # What is read before the drive is known to be dead is made again at once: most of it is to be left for the job.
+    stage.look(judge, sorted(rng.sample(NAMES, 30)), "two")
     names = set(NAMES)
     changed, gone = lost[0], lost[1]
     wait_until(lambda: judge.put("two", changed, 30_000).status == 200, 15, f"{changed} is written")
@@ -375,9 +376,9 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
     wait_twice(cluster, alive, names, 120, "each object lies on two targets again, without the drive")
     seconds = time.monotonic() - begun
     wait_until(lambda: {each["state"] for each in copies_made(cluster).values()} <= {"whole", "unknown"}, 60, "all is made")
-    answer = jobs.query(cluster, "status_all", kind="rebuild")
-    (job, *_) = [each["uuid"] for each in answer.json()]
-    jobs.ended(cluster, job, 60)
+    told = jobs.query(cluster, "status_all", kind="rebuild").json()
+    assert told, "no job showed that copies were made"
+    jobs.ended(cluster, told[0]["uuid"], 60)
     stage.look(judge, sorted(names), "two")
 
     overwritten, deleted, new = lost[2], lost[3], "o-new"
