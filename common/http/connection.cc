@@ -40,14 +40,14 @@ constexpr auto kUnacknowledgedLookEvery = std::chrono::milliseconds(20);
 
 /// Number of bytes that were sent, which the peer's machine has not confirmed. 0 once the
 /// connection is lost.
-int unacknowledged_bytes(int socket) {
+std::uint64_t unacknowledged_bytes(int socket) {
   tcp_info info{};
   socklen_t length = sizeof info;
   int bytes = 0;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
       info.tcpi_state == TCP_CLOSE || ::ioctl(socket, SIOCOUTQ, &bytes) != 0)
     return 0;
-  return bytes;
+  return static_cast<std::uint64_t>(bytes);
 }
 
 }  // namespace
@@ -85,13 +85,14 @@ void Connection::sweep(SteadyTime now) {
     case Phase::head: late = spent > patience.header_timeout.load(); break;
     case Phase::working: break;  // waits for us, not for the peer
     case Phase::waiting: {
+      if (may_pause_) break;
       waited_ += spent;
       phase_since_ = now;
       const std::chrono::milliseconds window = patience.rate_window;
       if (waited_ < window) break;
-      late = window_bytes_ * 1000 < patience.rate_min * static_cast<std::uint64_t>(window.count());
-      waited_ = {};
-      window_bytes_ = 0;
+      late =
+          moved_in_window() * 1000 < patience.rate_min * static_cast<std::uint64_t>(window.count());
+      begin_window();
       break;
     }
   }
@@ -99,6 +100,20 @@ void Connection::sweep(SteadyTime now) {
   timed_out_ = true;
   error_code ignored;
   socket_.cancel(ignored);
+}
+
+void Connection::begin_window() {
+  waited_ = {};
+  window_bytes_ = 0;
+  window_unsent_ = unacknowledged_bytes(socket_.native_handle());
+  in_window_ = true;
+}
+
+/// Bytes that came, and those that the peer's machine took: the socket takes several megabytes at
+/// once, and then nothing for as long as a slow reader needs for them.
+std::uint64_t Connection::moved_in_window() {
+  const std::uint64_t given = window_bytes_ + window_unsent_;
+  return given - std::min(given, unacknowledged_bytes(socket_.native_handle()));
 }
 
 void Connection::stop(bool at_once) {
@@ -116,6 +131,7 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   if (timed_out_) co_return fail(Errc::timeout, "the peer is too slow");
   const Phase before = phase_;
   const bool transfer = before == Phase::working;
+  if (transfer && !in_window_) begin_window();
   if (transfer) enter(Phase::waiting);
   // A client whose body stops coming holds a write, and with it a name that moves. Not from the
   // start: idle connections may be many.
@@ -202,8 +218,8 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
   if (stopping_) out.keep_alive = false;
   enter(Phase::working, served_since_);
   since_yield_ += kRequestCost;
-  waited_ = {};
-  window_bytes_ = 0;
+  in_window_ = false;
+  may_pause_ = false;
   co_return true;
 }
 

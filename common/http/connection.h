@@ -83,6 +83,8 @@ class Connection {
   [[nodiscard]] std::size_t buffered() const;
   /// Sends all of `head` and `body`; `more`: something follows at once.
   Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
+  /// See Exchange.
+  void allow_pauses() noexcept { may_pause_ = true; }
   /// Sends as much of both as the socket takes at once; how much that was. Never waits.
   Result<std::size_t> send_now(std::string_view head, std::span<const std::byte> body);
   Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
@@ -109,6 +111,8 @@ class Connection {
   void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
   void enter(Phase phase, SteadyTime now);
   void moved(std::size_t bytes) { window_bytes_ += bytes; }
+  void begin_window();
+  [[nodiscard]] std::uint64_t moved_in_window();
 
   ServerShared& shared_;
   Socket socket_;
@@ -118,7 +122,10 @@ class Connection {
   SteadyTime phase_since_;
   SteadyTime served_since_;                       ///< the present exchange
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
-  std::uint64_t window_bytes_ = 0;
+  std::uint64_t window_bytes_ = 0;                ///< came, or were given to the socket
+  std::uint64_t window_unsent_ = 0;               ///< unacknowledged_bytes() at its begin
+  bool in_window_ = false;                        ///< the peer was waited for in this exchange
+  bool may_pause_ = false;                        ///< in this exchange
   std::size_t since_yield_ = 0;
   asio::steady_timer* pause_ = nullptr;  ///< of hand_over_sent() while it waits
   EventListener* listens_ = nullptr;     ///< of the caller that is in pause_until()

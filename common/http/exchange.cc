@@ -43,6 +43,8 @@ Exchange::~Exchange() { give_back(std::move(head_)); }
 
 const std::string& Exchange::node() const noexcept { return connection_.shared().options.node; }
 
+void Exchange::allow_pauses() noexcept { connection_.allow_pauses(); }
+
 const std::string& Exchange::remote_address() const noexcept {
   return connection_.remote_address();
 }

@@ -85,6 +85,10 @@ class Exchange {
   /// Waits until `deadline`, and no longer than until the event has rung. False at once when the
   /// listener is being stopped.
   Task<bool> pause_until(std::chrono::steady_clock::time_point deadline, EventListener& listener);
+  /// The peer may pause in the middle of this exchange for as long as it likes. For nodes of the
+  /// cluster: they pass bytes on as their own clients take or send them, and hold those to the
+  /// least rate.
+  void allow_pauses() noexcept;
   /// The connection is closed after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }
 

@@ -14,6 +14,7 @@ Task<Status> check_and_serve(const security::NodeAuth& auth, const Handler& hand
     exchange.close_after();
     co_return fail(caller.error());
   }
+  exchange.allow_pauses();
   co_return co_await handler(exchange);
 }
 

@@ -12,7 +12,8 @@ void ServiceSettings::bind(Settings& settings) {
   settings.size("http.body_rate_min", limits.rate_min, 1, 1ULL << 30U,
                 "bytes a second that a peer must take or send, or it is cut off");
   settings.duration("http.body_rate_window", limits.rate_window, 1s, 1h,
-                    "how long that rate is measured over");
+                    "how long that rate is measured over: a reader that pauses for longer, as in "
+                    "an evaluation, is cut off");
   settings.duration("shutdown.grace", shutdown_grace, 0s, 1h,
                     "how long running transfers may go on after SIGTERM");
   settings.word("log.level", log_level, {"trace", "debug", "info", "warn", "error"},

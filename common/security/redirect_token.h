@@ -13,6 +13,7 @@ namespace tarn::security {
 
 /// Lengths of bodies that are no numbers. A client's chunks may get lost in a redirect, so an empty
 /// body is then an error; a relay, which sends on what it gets, knows that an empty one is meant.
+/// A relayed GET says so as well: the proxy takes the answer as fast as its client does.
 inline constexpr std::string_view kChunkedLength = "chunked";
 inline constexpr std::string_view kRelayedLength = "relayed";
 

@@ -22,6 +22,8 @@ constexpr std::size_t kUrlBytes = 512;  // most have 300
 
 /// Length of the body that the target shall expect.
 std::string announced_length(const http::RequestHead& head, Passage passage) {
+  const bool is_relayed_get = passage == Passage::relayed && head.method == http::Method::get;
+  if (is_relayed_get && !head.has_body()) return std::string(security::kRelayedLength);
   if (head.chunked)
     return std::string(passage == Passage::relayed ? security::kRelayedLength
                                                    : security::kChunkedLength);

@@ -46,6 +46,8 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
   out.from_owner = out.claim && request.query().get(kFromOwner) == "1";
   if (out.claim) {
     if (!out.claim->request_id.empty()) request.exchange.set_request_id(out.claim->request_id);
+    const bool is_get = request.head().method == http::Method::get;
+    if (is_get && out.claim->length == security::kRelayedLength) request.exchange.allow_pauses();
     const bool is_behind = out.state->map.version < out.claim->map_version ||
                            out.state->bmd.version < out.claim->bmd_version;
     if (is_behind) return false;

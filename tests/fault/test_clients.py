@@ -8,6 +8,8 @@ import urllib.parse
 import limits
 import pytest
 from harness import client as http
+from harness.coded import props
+from harness.nodes import wait_until_in_place
 from harness.waiting import scaled, wait_until
 
 DOORS = ("redirect", "relay", "target")
@@ -167,9 +169,54 @@ def test_clients_that_dawdle_are_cut_off_and_disturb_nobody(make_stage):
     print(f"injected: {len(results)} slow clients; detected: " +
           ", ".join(f"{name} {result.seconds:.1f} s" for name, result in sorted(results.items())) +
           f"; {others} others served, the slowest in {slowest:.2f} s")
-    # What the kernel takes into its buffers is progress, too, but only in the first window of a slow reader.
     late = {name: result.seconds for name, result in results.items() if result.seconds > scaled(8)}
     assert not late, f"never cut off: {late}"
     assert others > 20 and slowest < scaled(2)
     assert cluster.names("data") == ["large", "small"]
     stage.wait_tidy(2)
+
+
+@pytest.mark.gate("J4")
+def test_clients_above_the_least_rate_are_never_cut_off(make_stage):
+    """J4: readers at 64 times the least rate, and writers at 20 times, who take and send less in a window than the buffers on the way hold:
+    of plain and of coded objects, at targets and through the relay. What the nodes pass on to each other pauses for longer than a window."""
+    stage = make_stage(targets=4, drives=1, settings={"http.body_rate_window": "2s"})
+    cluster, body = stage.cluster, os.urandom(24 << 20)
+    cluster.create_bucket("striped", props("striped", 2, 1))
+    cluster.create_bucket("whole", props("whole", 2, 1))
+    wait_until_in_place(cluster)
+    buckets = ("data", "striped", "whole")
+    for bucket in buckets:
+        assert cluster.put(bucket, "large", body).status == 200
+    results, threads, written = {}, [], os.urandom(200 * KIB)
+
+    def read(bucket, door):
+        url = cluster.get(bucket, "large", follow=False).headers["Location"] if door == "target" else cluster.url(bucket, "large", cluster.relay)
+        get = f"GET {http.target_of(url)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        sipped = limits.sip(http.RawConnection(url).address, get, 4096, 1 / 16, 12)
+        results[f"read of {bucket} at {door}"] = (sipped.seconds == float("inf"), sipped.seconds)
+
+    def write(bucket, door):
+        name, began = f"slow-{door}", time.monotonic()
+        url = signed(cluster, bucket, name, len(written)) if door == "target" else cluster.url(bucket, name, cluster.relay)
+        try:
+            with http.RawConnection(url) as connection:
+                connection.send_head("PUT", http.target_of(url), {"Content-Length": str(len(written))})
+                for begin in range(0, len(written), 5 * KIB):
+                    connection.send(written[begin : begin + 5 * KIB])
+                    time.sleep(0.25)
+                stored = connection.read_head()[0] == 200
+        except OSError as broken:
+            stored = str(broken)
+        same = stored is True and cluster.get(bucket, name).body == written
+        results[f"write of {bucket} at {door}"] = (same, stored, time.monotonic() - began)
+
+    for bucket in buckets:
+        for door in ("target", "relay"):
+            threads += [threading.Thread(target=use, args=(bucket, door), daemon=True) for use in (read, write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"injected: {len(threads)} clients for 10 s and more; detected: {results}")
+    assert len(results) == len(threads) and all(fine for fine, *_ in results.values()), results
