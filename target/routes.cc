@@ -142,6 +142,8 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"POST", "/v1/internal/scrub", "read all drives now; a line on progress",
        bind(node, start_scrub)},
       {"DELETE", "/v1/internal/scrub", "be in no hurry with that any more", bind(node, stop_job)},
+      {"GET", "/v1/internal/ready", "200 when readers may be sent here",
+       bind(node, tell_readiness)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };

@@ -177,14 +177,15 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     co_return co_await redirect_to_owner(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
   if (object && !pending_by(object->record()).empty()) object = nullptr;
-  if (is_slow_here(node, wanted, object.get()))
-    if (const auto* other = next_replica(node, request, wanted); other != nullptr)
-      co_return co_await send_to_faster(node, request, wanted, *other);
+  if (is_slow_here(node, wanted, object.get())) {
+    const auto* other = co_await answering_replica(node, request, wanted);
+    if (other != nullptr) co_return co_await send_to_faster(node, request, wanted, *other);
+  }
   if (!object) {
-    const auto* other = next_replica(node, request, wanted);
-    auto opened = co_await open_wanted(node, wanted, other);
+    auto opened = co_await open_wanted(node, wanted, next_replica(node, request, wanted));
     if (!opened) {
       report_bad(node, wanted, node.store.drive_for(wanted.name), opened.error());
+      const auto* other = co_await answering_replica(node, request, wanted);
       if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
       if (can_pass_through(wanted, opened.error()))
         co_return co_await node.cold->pass_through(request, wanted);
@@ -197,8 +198,11 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   } else if (!is_newest(*wanted.state, object.get()) &&
              !had_it_always(node, wanted, object.get())) {
     const auto holder = co_await look_around(node, wanted, object);
-    const cluster::Node* const other =
-        holder ? *holder : next_replica(node, request, wanted);  // which may know it all by itself
+    const cluster::Node* other = nullptr;
+    if (holder)
+      other = *holder;
+    else  // which may know it all by itself
+      other = co_await answering_replica(node, request, wanted);
     if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
     if (!holder && can_pass_through(wanted, holder.error()))
       co_return co_await node.cold->pass_through(request, wanted);
@@ -218,9 +222,10 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (overtaken) co_return sent;
   // Of a coded one the drive has an empty file, which is not to blame.
   if (!sent && !object->record().coding) report_bad(node, wanted, &object->drive(), sent.error());
-  if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
-    if (const auto* other = next_replica(node, request, wanted); other != nullptr)
-      co_return co_await redirect_to_holder(node, request, wanted, *other);
+  if (!sent && !request.exchange.response_started()) {  // the drive failed before the first byte
+    const auto* other = co_await answering_replica(node, request, wanted);
+    if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
+  }
   if (!sent && !request.exchange.response_started() && can_pass_through(wanted, sent.error()))
     co_return co_await node.cold->pass_through(request, wanted);
   co_return named(std::move(sent), wanted);

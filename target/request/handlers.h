@@ -15,6 +15,7 @@ Task<Status> post_object(TargetNode& node, http::Request& request);       // pos
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);         // heartbeat.cc, internal
+Task<Status> tell_readiness(TargetNode& node, http::Request& request);    // heartbeat.cc, internal
 
 // Requests that come as a PUT or POST; `wanted` is admitted for writing.
 Task<Status> append_object(TargetNode& node, http::Request& request,

@@ -92,8 +92,8 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   if (asks_upstream && (!found || !found->exists()))
     co_return co_await node.cold->head(request, wanted, asked.status_only);
   if (!found) {
-    if (const auto* other = next_replica(node, request, wanted); other != nullptr)
-      co_return co_await redirect_to_holder(node, request, wanted, *other);
+    const auto* other = co_await answering_replica(node, request, wanted);
+    if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
     co_return fail(found.error());
   }
   const Newest& newest = *found;

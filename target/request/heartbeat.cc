@@ -71,4 +71,9 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   co_return co_await request.exchange.finish();
 }
 
+Task<Status> tell_readiness(TargetNode& node, http::Request& request) {
+  CO_TRY_OK(can_serve(node));
+  co_return co_await request.exchange.respond(http::Response(200, http::kText, "ready\n"));
+}
+
 }  // namespace tarn::target

@@ -1,10 +1,13 @@
 #include "target/request/redirect_to_owner.h"
 
 #include <algorithm>
+#include <chrono>
+#include <vector>
 
 #include "common/api/request_path.h"
 #include "common/base/encoding.h"
 #include "common/cluster/state/client_addresses.h"
+#include "target/node/node_call.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -14,6 +17,8 @@ constexpr std::int64_t kSendOnLifeSeconds = 360;  // as a proxy's
 /// From a former owner to the present one, from there to who has it still, and, when it has moved
 /// meanwhile, back; one more for a map that changed on the way.
 constexpr std::uint64_t kHopsMax = 4;
+constexpr http::CallLimits kReadyLimits{.connect = std::chrono::milliseconds(500),
+                                        .total = std::chrono::milliseconds(500)};
 
 Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                      const cluster::Node& other, bool to_holder) {
@@ -64,22 +69,45 @@ Task<Status> send_to_faster(TargetNode& node, http::Request& request, const Obje
   co_return co_await send_to(node, request, wanted, other, true);
 }
 
-const cluster::Node* next_replica(const TargetNode& node, const http::Request& request,
-                                  const ObjectRequest& wanted) {
+namespace {
+
+/// Live replicas of a name, but this one, in the order in which a reader is sent to them.
+std::vector<const cluster::Node*> next_replicas(const TargetNode& node,
+                                                const http::Request& request,
+                                                const ObjectRequest& wanted) {
   const auto replicas = replicas_of(*wanted.state->ownership->map, wanted.name.uname,
                                     replica_count_of(node, wanted.name.bucket));
   const auto here = std::find(replicas.begin(), replicas.end(), node.id);
-  if (here == replicas.end() || replicas.size() < 2) return nullptr;
+  if (here == replicas.end() || replicas.size() < 2) return {};
   const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
   const bool may_come_back = request.query().get(kLeftSlow) == "1";
-  if (hops + 1 >= replicas.size() + (may_come_back ? 1 : 0)) return nullptr;
+  if (hops + 1 >= replicas.size() + (may_come_back ? 1 : 0)) return {};
   std::vector<std::string> others(here + 1, replicas.end());
   others.insert(others.end(), replicas.begin(), here);
-  const auto is_live = [&](const std::string& id) {
-    return wanted.state->live.contains(id) && wanted.state->map.find(id) != nullptr;
-  };
-  const auto next = std::find_if(others.begin(), others.end(), is_live);
-  return next == others.end() ? nullptr : wanted.state->map.find(*next);
+  std::vector<const cluster::Node*> live;
+  for (const std::string& id : others)
+    if (const auto* other = wanted.state->map.find(id);
+        other != nullptr && wanted.state->live.contains(id))
+      live.push_back(other);
+  return live;
+}
+
+}  // namespace
+
+const cluster::Node* next_replica(const TargetNode& node, const http::Request& request,
+                                  const ObjectRequest& wanted) {
+  const auto live = next_replicas(node, request, wanted);
+  return live.empty() ? nullptr : live.front();
+}
+
+Task<const cluster::Node*> answering_replica(TargetNode& node, const http::Request& request,
+                                             const ObjectRequest& wanted) {
+  for (const cluster::Node* other : next_replicas(node, request, wanted)) {
+    auto call = signed_call(node, http::Method::get, std::string(kReadyPath));
+    const auto answer = co_await ask_target(node, other->id, std::move(call), kReadyLimits);
+    if (answer && answer->status == 200) co_return other;
+  }
+  co_return nullptr;
 }
 
 }  // namespace tarn::target

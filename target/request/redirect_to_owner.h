@@ -22,6 +22,13 @@ Task<Status> send_to_faster(TargetNode& node, http::Request& request, const Obje
 [[nodiscard]] const cluster::Node* next_replica(const TargetNode& node,
                                                 const http::Request& request,
                                                 const ObjectRequest& wanted);
+/// The first of these that says within half a second that it serves readers; null: none does. A
+/// lease is valid for seconds after its target has died, and a reader sent there would fail.
+Task<const cluster::Node*> answering_replica(TargetNode& node, const http::Request& request,
+                                             const ObjectRequest& wanted);
+
+/// Path on the internal listener: 200 when readers may be sent to the target.
+inline constexpr std::string_view kReadyPath = "/v1/internal/ready";
 
 /// In the query of such a URL: how often the client was sent on, that the owner did it, and that
 /// the first replica is slow.

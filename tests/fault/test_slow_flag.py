@@ -173,3 +173,30 @@ def test_readers_come_back_to_a_slow_drive(make_stage, seed):
             assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.300}"
     assert stage.fail_point_hits("t1", f"drive.slow.{cluster.drives('t1')[0]}") > 0
     print(f"injected: the other copies of {len(lost)} of {len(bodies)} objects are on slow drives")
+
+
+@pytest.mark.gate("C11 beside A7: a slow drive serves while the other target is dead and still has its lease")
+def test_readers_are_not_sent_from_a_slow_drive_to_a_dead_target(make_stage, seed):
+    """A proxy hears at once that a target was killed; the targets, which send readers on, when its lease ends."""
+    rng = seeded(seed, "dead")
+    stage = make_stage(targets=2, drives=1, settings={"lease.term": "60s"})
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", BUCKETS["on nodes"])
+    wait_until_in_place(cluster)
+    bodies = cluster.fill("cut", 16, 50 * KIB, rng)
+    stage.kill("t1")
+    (drive,) = cluster.drives("t1")
+    stage.start("t1", fail_points={"t1": f"drive.slow.{drive}=error"})
+    wait_until(lambda: slow_flags(stage) == [1], 20, "the drive is said to be slow")
+    begun = time.monotonic()
+    stage.kill("t2")
+    dead = cluster.nodes["t2"]["id"]
+    wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=dead) == 1, 10, "the proxy knows")
+    for door in (cluster.endpoint, cluster.relay):
+        for name in rng.sample(sorted(bodies), len(bodies)):
+            answer = client.request("GET", cluster.url("cut", name, door))
+            assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.300}"
+    seconds = time.monotonic() - begun
+    assert seconds < 60 and slow_flags(stage) == [1], "the lease has ended, or the drive was not slow"
+    print(f"injected: t2 was killed, t1 is slow; detected: {2 * len(bodies)} reads served within {seconds:.1f} s, with its lease still valid")
