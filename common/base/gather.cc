@@ -50,7 +50,9 @@ Task<Status> gather_at_most(std::size_t at_once, std::size_t count,
                             std::function<Task<Status>(std::size_t)> task) {
   Places places{count, std::move(task)};
   std::vector<Task<void>> workers;
-  for (std::size_t i = 0; i < std::min(at_once, count); ++i) workers.push_back(take_places(places));
+  const std::size_t enough = std::min(at_once, count);
+  workers.reserve(enough);
+  while (workers.size() < enough) workers.push_back(take_places(places));
   co_await gather(std::move(workers));
   co_return places.ended;
 }
