@@ -34,7 +34,7 @@ struct Places {
   const std::size_t count;
   const std::function<Task<Status>(std::size_t)> task;
   std::size_t next = 0;
-  Status ended;  ///< the first failure
+  Status ended{};  ///< the first failure
 };
 
 Task<void> take_places(Places& places) {

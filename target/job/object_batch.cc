@@ -62,11 +62,11 @@ class BatchRun {
   /// Names that wait for the same workers.
   struct Queue {
     std::vector<std::uint32_t> names;
-    std::size_t next = 0;
     std::size_t workers = 1;
   };
   [[nodiscard]] std::vector<Queue> queues() const;
-  Task<Status> work_off(Queue& queue);
+  Task<Status> work_off(Queue queue);
+  Task<Status> take(std::uint32_t index);
   Task<Status> handle(std::uint32_t index);
   Task<Status> count(const std::string& name);
   Task<Status> copy(const std::string& name);
@@ -87,12 +87,9 @@ class BatchRun {
 };
 
 Task<Status> BatchRun::run() {
-  std::vector<Queue> all = queues();
-  std::vector<Task<Status>> workers;
-  for (Queue& queue : all)
-    for (std::size_t i = 0; i < std::min(queue.workers, queue.names.size()); ++i)
-      workers.push_back(work_off(queue));
-  const auto ends = co_await gather(std::move(workers));
+  std::vector<Task<Status>> all;
+  for (Queue& queue : queues()) all.push_back(work_off(std::move(queue)));
+  const auto ends = co_await gather(std::move(all));
   for (const Status& end : ends)
     if (!end) progress_.counts.error = end.error().message;
   progress_.counts.done = true;
@@ -128,22 +125,22 @@ std::vector<BatchRun::Queue> BatchRun::queues() const {
   return out;
 }
 
-Task<Status> BatchRun::work_off(Queue& queue) {
-  while (queue.next < queue.names.size() && !broken_) {
-    if (stop_.stop_requested()) {
-      broken_ = true;
-      co_return fail(Errc::cancelled, "told to stop");
-    }
-    const std::uint32_t index = queue.names[queue.next++];
-    const Status done = co_await handle(index);
-    if (done) continue;
-    const Errc code = done.error().code;
-    if (code == Errc::bucket_not_found || code == Errc::cancelled) {
-      broken_ = true;
-      co_return done;
-    }
-    note(index, done.error());
+Task<Status> BatchRun::work_off(Queue queue) {
+  const auto take_next = [&](std::size_t i) { return take(queue.names[i]); };
+  co_return co_await gather_at_most(queue.workers, queue.names.size(), take_next);
+}
+
+Task<Status> BatchRun::take(std::uint32_t index) {
+  if (broken_) co_return Status();
+  Status done = fail(Errc::cancelled, "told to stop");
+  if (!stop_.stop_requested()) done = co_await handle(index);
+  if (done) co_return Status();
+  const Errc code = done.error().code;
+  if (code == Errc::bucket_not_found || code == Errc::cancelled) {
+    broken_ = true;
+    co_return done;
   }
+  note(index, done.error());
   co_return Status();
 }
 

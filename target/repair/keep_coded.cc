@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/pause.h"
@@ -95,28 +96,25 @@ struct RepairWork {
   bool all = true;  ///< false: something is left
 };
 
-/// Takes objects off the queue until it is empty, or others are more endangered by now.
-Task<void> repair_some(TargetNode& node, RepairWork& work) {
-  while (auto wanted = work.queue.next()) {
-    if (keep_coded_present(node) != work.by || node.rebuild.is_stopped()) {
-      work.all = false;
-      co_return;
-    }
-    RebuildWatch::Making making(node.rebuild, node.clock, wanted->name.bucket, wanted->missing,
-                                wanted->bytes);
-    const bool made = co_await repair_object(node, std::move(wanted->name), &making);
-    making.end(made);
-    work.all = work.all && made;
-  }
+/// Repairs the next object of the queue. cancelled where others are more endangered by now.
+Task<Status> repair_next(TargetNode& node, RepairWork& work) {
+  if (keep_coded_present(node) != work.by) co_return fail(Errc::cancelled, "a change");
+  if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "told to stop");
+  auto wanted = work.queue.next();
+  TARN_CHECK(wanted);
+  RebuildWatch::Making making(node.rebuild, node.clock, wanted->name.bucket, wanted->missing,
+                              wanted->bytes);
+  const bool made = co_await repair_object(node, std::move(wanted->name), &making);
+  making.end(made);
+  work.all = work.all && made;
+  co_return Status();
 }
 
 Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
   RepairWork work{std::move(queue), std::move(by)};
-  std::vector<Task<void>> workers;
-  for (std::size_t i = 0; i < std::min(kKeepCodedAtOnce, work.queue.size()); ++i)
-    workers.push_back(repair_some(node, work));
-  co_await gather(std::move(workers));
-  co_return work.all;
+  const auto repair = [&](std::size_t /*i*/) { return repair_next(node, work); };
+  const Status ended = co_await gather_at_most(kKeepCodedAtOnce, work.queue.size(), repair);
+  co_return ended&& work.all;
 }
 
 RebuildWatch::Todo todo_of(const KeepCodedFound& found) {

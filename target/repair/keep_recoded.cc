@@ -59,10 +59,16 @@ struct Left {
   }
 };
 
-Task<void> recode_or_leave(TargetNode& node, ObjectName name, Left& left) {
+/// cancelled where the walk is told to stop, or `basis` is no longer what it goes by.
+Task<Status> recode_or_leave(TargetNode& node, ObjectName name, const Basis& basis,
+                             std::stop_token stop, Left& left) {
+  if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
+  if (basis_of(node, name.bucket) != basis)
+    co_return fail(Errc::cancelled, "the map or the bucket has changed");
   std::string object = name.object;
   const auto done = co_await recode_patiently(node, std::move(name));
   if (!done) left.add(std::move(object), done.error());
+  co_return Status();
 }
 
 /// Everything of one drive. True: nothing was left undone.
@@ -84,14 +90,12 @@ Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket,
   RecordPages<ObjectName> pages(drive, bucket, kept_otherwise, kKeepRecodedPage);
   while (pages.more()) {
     CO_TRY(auto names, co_await pages.next());
-    for (std::size_t at = 0; at < names.size();) {
-      if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
-      if (basis_of(node, bucket) != basis) co_return false;
-      std::vector<Task<void>> some;
-      for (; at < names.size() && some.size() < kKeepRecodedAtOnce; ++at)
-        some.push_back(recode_or_leave(node, std::move(names[at]), left));
-      co_await gather(std::move(some));
-    }
+    const auto recode = [&](std::size_t i) {
+      return recode_or_leave(node, std::move(names[i]), basis, stop, left);
+    };
+    const Status ended = co_await gather_at_most(kKeepRecodedAtOnce, names.size(), recode);
+    if (!ended && !stop.stop_requested()) co_return false;
+    CO_TRY_OK(ended);
   }
   co_return left.count == left_before;
 }

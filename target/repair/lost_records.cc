@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/api/mirror_props.h"
+#include "common/base/check.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
@@ -93,7 +94,7 @@ class Giving {
                                std::string after);
   Task<Status> offer(const cluster::BucketRecord& bucket, Page page);
   void queue(std::vector<Wanted> wanted);
-  Task<void> work();
+  Task<Status> give_next();
   Task<Status> give(const Wanted& wanted);
   Task<Status> send(const Wanted& wanted, RebuildWatch::Making& making);
   Task<Status> wait_turn(std::uint64_t bytes);
@@ -114,7 +115,6 @@ class Giving {
   std::map<std::string, Error> refused_;         // targets that take nothing now
   std::map<std::string, std::size_t> failures_;  // in a row
   std::map<std::string, std::size_t> given_;
-  bool ended_ = false;  // by another map, or an operator
   bool all_ = true;
   std::string error_;
 };
@@ -228,18 +228,14 @@ Task<Status> Giving::give(const Wanted& wanted) {
   co_return Status();
 }
 
-Task<void> Giving::work() {
-  while (!wanted_.empty() && !ended_) {
-    const auto first = wanted_.begin();
-    const Wanted wanted = std::move(first->second.front());
-    first->second.pop_front();
-    if (first->second.empty()) wanted_.erase(first);
-    const Status given = co_await give(wanted);
-    if (given) continue;
-    ended_ = true;
-    all_ = false;
-    error_ = given.error().message;
-  }
+/// cancelled by another map, or by an operator.
+Task<Status> Giving::give_next() {
+  TARN_CHECK(!wanted_.empty());
+  const auto first = wanted_.begin();
+  const Wanted wanted = std::move(first->second.front());
+  first->second.pop_front();
+  if (first->second.empty()) wanted_.erase(first);
+  co_return co_await give(wanted);
 }
 
 void Giving::queue(std::vector<Wanted> wanted) {
@@ -326,10 +322,12 @@ Task<bool> Giving::run() {
   node_.given_copies.look_begins(state_->map.version);
   co_await look_through();
   node_.given_copies.found(todo_, node_.clock);
-  std::vector<Task<void>> workers;
-  workers.reserve(kLostRecordsWorkers);
-  for (std::size_t i = 0; i < kLostRecordsWorkers; ++i) workers.push_back(work());
-  co_await gather(std::move(workers));
+  const auto give_one = [this](std::size_t /*i*/) { return give_next(); };
+  const Status ended = co_await gather_at_most(kLostRecordsWorkers, remembered_, give_one);
+  if (!ended) {
+    all_ = false;
+    error_ = ended.error().message;
+  }
   node_.given_copies.look_ends(all_, error_, node_.clock);
   co_await ask_to_look();
   co_return all_;

@@ -29,20 +29,18 @@ Task<bool> repair_one(TargetNode& node, RepairRequests::Name request) {
   co_return co_await repair_object(node, std::move(name));
 }
 
+Task<Status> repair_or_leave(TargetNode& node, RepairRequests::Name request, Names& left) {
+  if (!co_await repair_one(node, request)) left.insert(std::move(request));
+  co_return Status();
+}
+
 /// Those that could not be repaired.
 Task<Names> repair_all(TargetNode& node, Names requests) {
   Names left;
-  while (!requests.empty()) {
-    std::vector<Task<bool>> some;
-    std::vector<RepairRequests::Name> names;
-    while (!requests.empty() && some.size() < kRepairRequestedAtOnce) {
-      names.push_back(std::move(requests.extract(requests.begin()).value()));
-      some.push_back(repair_one(node, names.back()));
-    }
-    const auto repaired = co_await gather(std::move(some));
-    for (std::size_t i = 0; i < names.size(); ++i)
-      if (!repaired[i]) left.insert(std::move(names[i]));
-  }
+  const auto repair_next = [&](std::size_t /*i*/) {
+    return repair_or_leave(node, std::move(requests.extract(requests.begin()).value()), left);
+  };
+  (void)co_await gather_at_most(kRepairRequestedAtOnce, requests.size(), repair_next);
   co_return left;
 }
 

@@ -4,7 +4,6 @@
 
 #include "target/upstream/download.h"
 
-#include <algorithm>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -52,7 +51,7 @@ class DownloadRun {
     DownloadTransfer transfer;
     std::int64_t started_ns = 0;
   };
-  Task<Status> work_off();
+  Task<Status> take(std::uint32_t index);
   Task<Status> handle(std::uint32_t index);
   void note_later(std::uint32_t index, std::string why);
   [[nodiscard]] std::int64_t now() const { return node_.clock.wall_time().count(); }
@@ -66,24 +65,20 @@ class DownloadRun {
   RateLimiter rate_;
   api::DownloadProgress progress_;
   std::map<std::uint32_t, Running> running_;
-  std::uint32_t next_ = 0;
   JobLines lines_;
   std::stop_token stop_;
-  bool broken_ = false;  // nothing more is begun
 };
 
 Task<Status> DownloadRun::run() {
   std::size_t workers = batch_.terms.connections;
   if (workers == 0) workers = kDownloadsAtOnce;
-  std::vector<Task<Status>> all;
-  for (std::size_t i = 0; i < std::min(workers, batch_.items.size()); ++i)
-    all.push_back(work_off());
-  for (const Status& end : co_await gather(std::move(all)))
-    if (!end) progress_.error = end.error().message;
+  const auto take_next = [this](std::size_t i) { return take(static_cast<std::uint32_t>(i)); };
+  const Status end = co_await gather_at_most(workers, batch_.items.size(), take_next);
+  if (!end) progress_.error = end.error().message;
   // Each object is told of once: what no list has would be neither stored nor tried again.
-  TARN_CHECK(broken_ || progress_.finished.size() + progress_.skipped.size() +
-                                progress_.failed.size() + progress_.later.size() ==
-                            batch_.items.size());
+  TARN_CHECK(!end || progress_.finished.size() + progress_.skipped.size() +
+                             progress_.failed.size() + progress_.later.size() ==
+                         batch_.items.size());
   progress_.done = true;
   progress_.map_version = node_.view.state()->map.version;
   lines_.end();
@@ -94,20 +89,11 @@ Task<Status> DownloadRun::run() {
   co_return Status();
 }
 
-Task<Status> DownloadRun::work_off() {
-  while (next_ < batch_.items.size() && !broken_) {
-    if (stop_.stop_requested()) {
-      broken_ = true;
-      co_return fail(Errc::cancelled, "told to stop");
-    }
-    const std::uint32_t index = next_++;
-    const Status done = co_await handle(index);
-    running_.erase(index);
-    if (done) continue;
-    broken_ = true;
-    co_return done;
-  }
-  co_return Status();
+Task<Status> DownloadRun::take(std::uint32_t index) {
+  if (stop_.stop_requested()) co_return fail(Errc::cancelled, "told to stop");
+  const Status done = co_await handle(index);
+  running_.erase(index);
+  co_return done;
 }
 
 void DownloadRun::note_later(std::uint32_t index, std::string why) {
