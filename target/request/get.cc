@@ -189,7 +189,10 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
       if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
       if (can_pass_through(wanted, opened.error()))
         co_return co_await node.cold->pass_through(request, wanted);
-      co_return fail(opened.error());
+      // No other replica serves it: the drive is waited for.
+      if (opened.error().code == Errc::timeout)
+        opened = co_await open_wanted(node, wanted, nullptr);
+      if (!opened) co_return fail(opened.error());
     }
     object = std::move(*opened);
   }
