@@ -175,7 +175,7 @@ def test_readers_come_back_to_a_slow_drive(make_stage, seed):
     print(f"injected: the other copies of {len(lost)} of {len(bodies)} objects are on slow drives")
 
 
-@pytest.mark.gate("C11 beside A7: a slow drive serves while the other target is dead and still has its lease")
+@pytest.mark.gate("C11 beside A1: a slow drive serves while the other target is dead and still has its lease")
 def test_readers_are_not_sent_from_a_slow_drive_to_a_dead_target(make_stage, seed):
     """A proxy hears at once that a target was killed; the targets, which send readers on, when its lease ends."""
     rng = seeded(seed, "dead")
