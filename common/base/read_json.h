@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -12,7 +13,9 @@ namespace tarn {
 
 /// Returns what `read` returns. `read` takes values out of JSON; it may return a value, a Result,
 /// or nothing. Where a value is missing or has another type, or the text is not JSON: `code`, with
-/// `subject` and the reason as its text.
+/// `subject` and the reason as its text. The same where a value is refused: a from_json(), or
+/// std::stoull(), throws a std::logic_error then. Other exceptions, as that for want of memory, are
+/// the caller's.
 template <class Read>
 [[nodiscard]] auto read_json(Errc code, std::string_view subject, const Read& read) {
   using Value = std::invoke_result_t<const Read&>;
@@ -26,6 +29,8 @@ template <class Read>
       return Out(read());
     }
   } catch (const nlohmann::json::exception& problem) {
+    return Out(fail(code, "{}: {}", subject, problem.what()));
+  } catch (const std::logic_error& problem) {
     return Out(fail(code, "{}: {}", subject, problem.what()));
   }
 }

@@ -1,5 +1,7 @@
 #include "common/base/read_json.h"
 
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,21 @@ TEST_CASE("JSON: errors of the reader itself stay as they are", "[base]") {
   CHECK(refused.error().message == "full");
   const Status nothing = read_json(Errc::corrupt, "a record", [] {});
   CHECK(nothing.has_value());
+}
+
+TEST_CASE("JSON: values that a reader refuses, and exceptions that are none of its own", "[base]") {
+  const json value{{"number", "seven"}};
+  const auto refused = read_json(Errc::corrupt, "a record", [&]() -> int {
+    throw std::invalid_argument(value.at("number").get<std::string>() + " is no number");
+  });
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::corrupt);
+  CHECK(refused.error().message == "a record: seven is no number");
+  const auto read = [&] { return std::stoull(value.at("number").get<std::string>()); };
+  CHECK_FALSE(read_json(Errc::corrupt, "a record", read).has_value());
+  const auto exhausted = []() -> int { throw std::bad_alloc(); };
+  CHECK_THROWS_AS(static_cast<void>(read_json(Errc::corrupt, "a record", exhausted)),
+                  std::bad_alloc);
 }
 
 TEST_CASE("JSON: text of the wanted type, and any other text", "[base]") {
