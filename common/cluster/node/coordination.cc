@@ -1,7 +1,6 @@
 #include "common/cluster/node/coordination.h"
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/event.h"
@@ -44,11 +42,7 @@ Result<Reading> read_keys(const RangeResult& found) {
   for (const KeyValue& item : found.items) {
     out.written[item.key] = item.mod_revision;
     if (item.key == keys::kMap) {
-      try {
-        out.map = nlohmann::json::parse(item.value).get<Smap>();
-      } catch (const std::exception& problem) {
-        return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
-      }
+      TRY(out.map, decode_map(item.value));
     } else if (item.key == keys::kSettled) {
       TRY(settled, decode_number(item.key, item.value));
     } else if (item.key.starts_with(keys::kLive)) {

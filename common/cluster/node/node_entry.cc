@@ -13,17 +13,6 @@
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
-namespace {
-
-Result<Smap> read_map(const KeyValue& item) {
-  try {
-    return nlohmann::json::parse(item.value).get<Smap>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
-  }
-}
-
-}  // namespace
 
 bool admit(Smap& map, const Node& node) {
   const Ownership before = ownership_of(map);
@@ -131,7 +120,7 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
   CO_TRY(const auto moving, co_await read_key(store_, std::string(keys::kMoving)));
   if (moving) co_return fail(Errc::unavailable, "the cluster is being moved into this meta store");
   Attempt out;
-  CO_TRY(out.map, read_map(found.items.front()));
+  CO_TRY(out.map, decode_map(found.items.front().value));
   out.map_revision = found.items.front().mod_revision;
   const auto known = view_.state();
   if (!known->uuid.empty() && (out.map.uuid != known->uuid || out.map.version < known->map.version))

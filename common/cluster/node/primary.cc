@@ -1,16 +1,15 @@
 #include "common/cluster/node/primary.h"
 
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/event.h"
 #include "common/base/resume.h"
+#include "common/cluster/state/state_builder.h"
 #include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
@@ -20,17 +19,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kPrimaryLookEvery{500};
 
-/// The map with `id` as primary, one version higher; nothing when it has it, or cannot be read.
+/// The map with `id` as primary, one version higher; nothing when it has it, or does not know `id`.
 Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::string& id) {
-  try {
-    auto map = nlohmann::json::parse(item.value).get<Smap>();
-    if (map.primary == id || map.find(id) == nullptr) return std::optional<Smap>();
-    map.primary = id;
-    ++map.version;
-    return std::optional(std::move(map));
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
-  }
+  TRY(Smap map, decode_map(item.value));
+  if (map.primary == id || map.find(id) == nullptr) return std::optional<Smap>();
+  map.primary = id;
+  ++map.version;
+  return std::optional(std::move(map));
 }
 
 /// Writes in one transaction the key, if it is not held, and our name in the map.

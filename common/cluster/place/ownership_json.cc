@@ -1,11 +1,12 @@
 #include "common/cluster/place/ownership_json.h"
 
 #include <algorithm>
-#include <exception>
 #include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "common/base/read_json.h"
 
 namespace tarn::cluster {
 namespace {
@@ -127,11 +128,8 @@ std::string encode(const Ownership& map) {
 }
 
 Result<Ownership> decode_ownership(const std::string& text) {
-  try {
-    return ownership_from(json::parse(text));
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "the ownership map: {}", problem.what());
-  }
+  return read_json(Errc::corrupt, "the ownership map",
+                   [&] { return ownership_from(json::parse(text)); });
 }
 
 }  // namespace tarn::cluster

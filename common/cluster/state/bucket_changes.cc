@@ -13,6 +13,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/pause.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/cluster/state/state_builder.h"
 #include "common/cluster/store/attempts.h"
@@ -37,28 +38,14 @@ std::string bucket_changes_encode(const NameEntry& entry) {
 }
 
 Result<NameEntry> decode_name(const KeyValue& item) {
-  try {
+  return read_json(Errc::corrupt, subject_of_key(item.key), [&] {
     const json in = json::parse(item.value);
     return NameEntry{BucketId{in.at("id").get<std::uint64_t>()}, in.value("made_by", "")};
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
-  }
+  });
 }
 
 Result<BucketRecord> decode_bucket(const KeyValue& item) {
-  try {
-    return json::parse(item.value).get<BucketRecord>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
-  }
-}
-
-Result<Smap> decode_map(const KeyValue& item) {
-  try {
-    return json::parse(item.value).get<Smap>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
-  }
+  return parse_json<BucketRecord>(item.value, Errc::corrupt, subject_of_key(item.key));
 }
 
 /// Base of a change of buckets: nothing of it changes without a change of the counter.
@@ -111,7 +98,7 @@ Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord
                             Transaction& out) {
   CO_TRY(const auto found, co_await read_key(store, std::string(keys::kMap)));
   if (!found) co_return fail(Errc::unavailable, "there is no cluster map in the meta store");
-  CO_TRY(Smap map, decode_map(*found));
+  CO_TRY(Smap map, decode_map(found->value));
   const Ownership next = with_other_copies(ownership_of(map));
   note_replica_count(bucket.past_replica_counts, next, before);
   take_ownership(map, next);

@@ -1,10 +1,11 @@
 #include "common/cluster/state/cluster_file.h"
 
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "common/base/read_json.h"
 
 namespace tarn::cluster {
 
@@ -28,7 +29,7 @@ std::string encode_cluster_file(const ClusterState& state) {
 }
 
 Result<ClusterState> decode_cluster_file(std::string_view text) {
-  try {
+  return read_json(Errc::corrupt, "not a cluster.json", [&] {
     const json in = json::parse(text);
     ClusterState out;
     in.at("uuid").get_to(out.uuid);
@@ -43,9 +44,7 @@ Result<ClusterState> decode_cluster_file(std::string_view text) {
     for (const json& id : bmd.at("dead")) out.bmd.dead.insert(BucketId{id.get<std::uint64_t>()});
     if (in.contains("config")) in["config"].get_to(out.config);
     return out;
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "not a cluster.json: {}", problem.what());
-  }
+  });
 }
 
 Status check_not_older(const ClusterState& seen, const ClusterState& state) {

@@ -1,11 +1,12 @@
 #include "common/cluster/state/config_change.h"
 
-#include <exception>
 #include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+#include "common/cluster/state/state_builder.h"
 #include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
@@ -14,11 +15,8 @@ namespace {
 
 Result<ClusterConfig> config_of(const RangeResult& found) {
   if (found.items.empty()) return ClusterConfig();
-  try {
-    return nlohmann::json::parse(found.items.front().value).get<ClusterConfig>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", keys::kConfig, problem.what());
-  }
+  return parse_json<ClusterConfig>(found.items.front().value, Errc::corrupt,
+                                   subject_of_key(keys::kConfig));
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/state/state_builder.h"
 #include "common/cluster/store/attempts.h"
 #include "common/cluster/store/keys.h"
 
@@ -97,11 +97,7 @@ Result<std::uint64_t> next_flags(const MemberChange& change, const Node& node) {
 Result<Smap> map_of(const RangeResult& found) {
   if (found.items.empty())
     return fail(Errc::unavailable, "there is no cluster map in the meta store");
-  try {
-    return json::parse(found.items.front().value).get<Smap>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
-  }
+  return decode_map(found.items.front().value);
 }
 
 Smap with_next_version(const Smap& map) {

@@ -5,22 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/read_json.h"
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
 namespace {
 
 using nlohmann::json;
-
-/// A document of type T. nlohmann's exceptions end here.
-template <class T>
-Result<T> document(const std::string& key, const std::string& text) {
-  try {
-    return json::parse(text).get<T>();
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", key, problem.what());
-  }
-}
 
 /// A state that is being put together, and what it takes to say whose names are whose.
 struct Draft {
@@ -37,14 +28,14 @@ Status state_builder_take(const std::string& key, StateBuilder::Value& held, Dra
     state.uuid = value;
   } else if (key == keys::kMap) {
     if (!held.map) {
-      TRY(held.map, document<Smap>(key, value));
+      TRY(held.map, decode_map(value));
     }
     state.map = *held.map;
   } else if (key == keys::kBmdVersion) {
     TRY(state.bmd.version, decode_number(key, value));
   } else if (key.starts_with(keys::kBuckets)) {
     if (!held.bucket) {
-      TRY(held.bucket, document<BucketRecord>(key, value));
+      TRY(held.bucket, parse_json<BucketRecord>(value, Errc::corrupt, subject_of_key(key)));
     }
     state.bmd.buckets[held.bucket->name] = *held.bucket;
   } else if (key.starts_with(keys::kDeadBuckets)) {
@@ -64,7 +55,7 @@ Status state_builder_take(const std::string& key, StateBuilder::Value& held, Dra
   } else if (key == keys::kPrimary) {
     state.primary = value;
   } else if (key == keys::kConfig) {
-    TRY(state.config, document<ClusterConfig>(key, value));
+    TRY(state.config, parse_json<ClusterConfig>(value, Errc::corrupt, subject_of_key(key)));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
   } else if (key == keys::kSchema && value != keys::kSchemaText &&
@@ -78,9 +69,17 @@ Status state_builder_take(const std::string& key, StateBuilder::Value& held, Dra
 
 }  // namespace
 
+std::string subject_of_key(std::string_view key) {
+  return fmt::format("key {} of the meta store", key);
+}
+
+Result<Smap> decode_map(std::string_view text) {
+  return parse_json<Smap>(text, Errc::corrupt, "the cluster map in the meta store");
+}
+
 Result<std::uint64_t> decode_number(std::string_view key, std::string_view text) {
   const auto value = parse_u64(text);
-  if (!value) return fail(Errc::corrupt, "key {} of the meta store: '{}' is no number", key, text);
+  if (!value) return fail(Errc::corrupt, "{}: '{}' is no number", subject_of_key(key), text);
   return *value;
 }
 
@@ -100,7 +99,7 @@ std::string encode(const LiveRecord& record) {
 }
 
 Result<LiveRecord> decode_live(const KeyValue& item) {
-  try {
+  return read_json(Errc::corrupt, subject_of_key(item.key), [&] {
     const json in = json::parse(item.value);
     LiveRecord out;
     out.role = in.at("role") == "proxy" ? Role::proxy : Role::target;
@@ -115,9 +114,7 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     out.zones = in.value("zones", 0) != 0;
     out.holder = in.value("holder", "");
     return out;
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
-  }
+  });
 }
 
 std::shared_ptr<const OwnershipState> ownership_state(

@@ -41,6 +41,12 @@ struct LiveRecord {
     Revision revision, const Smap& map, std::uint64_t settled,
     const std::map<std::string, LiveRecord>& live);
 
+/// Names what a key holds in an error: "key /tarn/config of the meta store".
+[[nodiscard]] std::string subject_of_key(std::string_view key);
+
+/// The cluster map. corrupt, saying so.
+[[nodiscard]] Result<Smap> decode_map(std::string_view text);
+
 /// A number that is kept as decimal text. corrupt, naming the key.
 [[nodiscard]] Result<std::uint64_t> decode_number(std::string_view key, std::string_view text);
 
