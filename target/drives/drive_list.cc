@@ -1,13 +1,13 @@
 #include "target/drives/drive_list.h"
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/node_file.h"
 #include "common/base/random.h"
+#include "common/base/read_json.h"
 
 namespace tarn::target {
 namespace {
@@ -59,9 +59,11 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
   TRY(const std::string text, load_node_text(directory, kFile));
   TRY(const std::string set, load_node_text(directory, kSetFile));
   DriveList out;
-  const char* file = kFile;
-  try {
-    if (!text.empty()) {
+  const auto subject_of = [&](const char* file) {
+    return (directory / file).string() + " cannot be understood";
+  };
+  if (!text.empty())
+    TRY_OK(read_json(Errc::corrupt, subject_of(kFile), [&] {
       const auto in = nlohmann::json::parse(text);
       in.at("attached").get_to(out.attached);
       in.at("detached").get_to(out.detached);
@@ -74,14 +76,11 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
       const auto leaving = in.value("leaving", nlohmann::json::object());
       for (const auto& [path, then] : leaving.items())
         out.leaving[path] = then == "disable" ? DriveList::Then::disable : DriveList::Then::detach;
-    }
-    file = kSetFile;
-    if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
-    return out;
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "{} cannot be understood: {}", (directory / file).string(),
-                problem.what());
-  }
+    }));
+  if (!set.empty())
+    TRY_OK(read_json(Errc::corrupt, subject_of(kSetFile),
+                     [&] { nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set); }));
+  return out;
 }
 
 Status save_drive_set(const std::filesystem::path& directory, std::uint64_t drive_set) {

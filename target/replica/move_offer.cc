@@ -1,8 +1,11 @@
 #include "target/replica/move_offer.h"
 
+#include <stdexcept>
+
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/read_json.h"
 
 namespace tarn::target {
 namespace {
@@ -45,7 +48,7 @@ std::string encode(const Offer& offer) {
 }
 
 Result<Offer> decode_offer(const std::string& text) {
-  try {
+  return read_json(Errc::invalid_argument, "offer", [&]() -> Result<Offer> {
     const json in = json::parse(text);
     Offer offer;
     offer.bucket = BucketId{in.at("bucket").get<std::uint64_t>()};
@@ -56,9 +59,7 @@ Result<Offer> decode_offer(const std::string& text) {
       return fail(Errc::invalid_argument, "an offer of {} names, at most {} are taken at once",
                   offer.names.size(), Offer::kNamesMax);
     return offer;
-  } catch (const std::exception& problem) {
-    return fail(Errc::invalid_argument, "offer: {}", problem.what());
-  }
+  });
 }
 
 std::string encode_wanted(const std::vector<std::size_t>& wanted) {
@@ -66,14 +67,12 @@ std::string encode_wanted(const std::vector<std::size_t>& wanted) {
 }
 
 Result<std::vector<std::size_t>> decode_wanted(const std::string& text, std::size_t names) {
-  try {
+  return read_json(Errc::invalid_argument, "answer to an offer", [&] {
     auto wanted = json::parse(text).at("wanted").get<std::vector<std::size_t>>();
     for (const std::size_t each : wanted)
       if (each >= names) throw std::out_of_range("a name that was not offered is wanted");
     return wanted;
-  } catch (const std::exception& problem) {
-    return fail(Errc::invalid_argument, "answer to an offer: {}", problem.what());
-  }
+  });
 }
 
 }  // namespace tarn::target

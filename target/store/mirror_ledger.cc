@@ -1,11 +1,17 @@
 #include "target/store/mirror_ledger.h"
 
 #include <algorithm>
-#include <exception>
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+
 namespace tarn::target {
+namespace {
+
+constexpr const char* kMirrorLedgerUnclear = "mirror.json cannot be understood";
+
+}  // namespace
 
 void MirrorLedger::agree(const MirrorLedger& other) {
   for (auto at = complete.begin(); at != complete.end();) {
@@ -37,7 +43,7 @@ std::string MirrorLedger::json() const {
 }
 
 Result<MirrorLedger> MirrorLedger::parse(std::string_view text) {
-  try {
+  return read_json(Errc::corrupt, kMirrorLedgerUnclear, [&]() -> Result<MirrorLedger> {
     const auto in = nlohmann::json::parse(text);
     if (in.at("format") != 1) return fail(Errc::corrupt, "mirror.json has an unknown format");
     MirrorLedger out;
@@ -55,9 +61,7 @@ Result<MirrorLedger> MirrorLedger::parse(std::string_view text) {
                                                              upto.at(1).get<std::uint64_t>(),
                                                              upto.at(2).get<std::uint64_t>()};
     return out;
-  } catch (const std::exception& problem) {  // of the JSON, or of a number in it
-    return fail(Errc::corrupt, "mirror.json cannot be understood: {}", problem.what());
-  }
+  });
 }
 
 }  // namespace tarn::target
