@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/list_fields.h"
+#include "common/base/read_json.h"
 
 namespace tarn::proxy {
 namespace {
@@ -95,11 +96,9 @@ std::string DownloadState::encode() const {
 
 DownloadState DownloadState::of(const Job& job) {
   if (job.results.empty()) return {};
-  try {
-    return state_from(json::parse(job.results.front()));
-  } catch (const json::exception&) {
-    return {};
-  }
+  return read_json(Errc::corrupt, "state of a download",
+                   [&] { return state_from(json::parse(job.results.front())); })
+      .value_or(DownloadState());
 }
 
 json download_summary(const Job& job) { return summary_of(job, DownloadState::of(job)); }

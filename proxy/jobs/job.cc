@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/check.h"
+#include "common/base/read_json.h"
 
 namespace tarn::proxy {
 namespace {
@@ -151,11 +152,7 @@ std::string encode(const Job& job) {
 }
 
 Result<Job> decode_job(std::string_view text) {
-  try {
-    return job_from(json::parse(text));
-  } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "a job's record: {}", problem.what());
-  }
+  return read_json(Errc::corrupt, "a job's record", [&] { return job_from(json::parse(text)); });
 }
 
 }  // namespace tarn::proxy

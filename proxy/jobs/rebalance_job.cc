@@ -15,6 +15,7 @@
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "common/base/resume.h"
 #include "common/cluster/place/hand_over.h"
 #include "common/cluster/state/member_change.h"
@@ -48,16 +49,15 @@ Task<Report> rebalance_job_ask(const Services& services, const cluster::Node& ta
                                          "/v1/internal/rebalance", kRebalanceJobLimits);
   Report out;
   if (!answer || answer->status != 200) co_return out;
-  try {
+  const Status read = read_json(Errc::internal, "its report", [&] {
     const json in = json::parse(answer->body);
     in.at("map").get_to(out.map_version);
     in.at("state").get_to(out.state);
     in.at("started_ns").get_to(out.started_ns);
     in.at("walk").get_to(out.walk);
     out.known = true;
-  } catch (const json::exception& problem) {
-    obs::log("proxy").warn("rebalance node={} err={}", target.id, problem.what());
-  }
+  });
+  if (!read) obs::log("proxy").warn("rebalance node={} err={}", target.id, read.error().message);
   co_return out;
 }
 

@@ -135,6 +135,7 @@ class RebuildJobWatched {
  private:
   Task<bool> look();
   Task<bool> look_at(const cluster::Node& target);
+  Task<Result<bool>> hear(const cluster::Node& target, RebuildJobPart& part);
   void note_time_left(const cluster::ClusterState& state);
 
   const Services& services_;
@@ -143,30 +144,36 @@ class RebuildJobWatched {
   json reports_ = json::object();  // the last of each target that answered the present look
 };
 
+/// Takes the report of the target into `part`. False: there is none, or the target has started
+/// since it was asked to look, and is asked again.
+Task<Result<bool>> RebuildJobWatched::hear(const cluster::Node& target, RebuildJobPart& part) {
+  const auto told =
+      co_await call_node(services_, target, http::Method::get, kRebuildJobPath, kRebuildJobLimits);
+  if (!told || told->status != 200) co_return false;
+  CO_TRY(const bool was_asked, read_json(Errc::internal, "its report", [&] {
+           json report = json::parse(told->body);
+           if (report.at("incarnation").get<std::uint64_t>() != part.incarnation) return false;
+           part.take(report, job_.started_ns);
+           reports_[target.id] = std::move(report);
+           return true;
+         }));
+  if (was_asked) co_return true;
+  if (!co_await services_.jobs.is_ours(job_.id)) co_return false;
+  const char* path = job_.order == kByItself ? kPathUnlessStopped : kRebuildJobPath;
+  const auto asked =
+      co_await call_node(services_, target, http::Method::post, path, kRebuildJobLimits);
+  if (!asked || asked->status != 200) co_return false;
+  CO_TRY_OK(read_json(Errc::internal, "its answer", [&] { part.ask(json::parse(asked->body)); }));
+  co_return false;
+}
+
 /// True if the target is done.
 Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
   RebuildJobPart& part = parts_[target.id];
-  try {
-    const auto told = co_await call_node(services_, target, http::Method::get, kRebuildJobPath,
-                                         kRebuildJobLimits);
-    if (!told || told->status != 200) co_return false;
-    const json report = json::parse(told->body);
-    const auto incarnation = report.at("incarnation").get<std::uint64_t>();
-    if (incarnation != part.incarnation) {
-      if (!co_await services_.jobs.is_ours(job_.id)) co_return false;
-      const char* path = job_.order == kByItself ? kPathUnlessStopped : kRebuildJobPath;
-      const auto asked =
-          co_await call_node(services_, target, http::Method::post, path, kRebuildJobLimits);
-      if (!asked || asked->status != 200) co_return false;
-      part.ask(json::parse(asked->body));
-      co_return false;
-    }
-    part.take(report, job_.started_ns);
-    reports_[target.id] = report;
-  } catch (const json::exception& problem) {
-    obs::log("proxy").warn("rebuild node={} err={}", target.id, problem.what());
-    co_return false;
-  }
+  const auto is_heard = co_await hear(target, part);
+  if (!is_heard)
+    obs::log("proxy").warn("rebuild node={} err={}", target.id, is_heard.error().message);
+  if (!is_heard || !*is_heard) co_return false;
   const std::int64_t now = services_.clock.wall_time().count();
   services_.jobs.update(job_.id, [&](Job& job) {
     const std::int64_t ended = job.parts[target.id].ended_ns;
@@ -195,13 +202,11 @@ Task<bool> RebuildJobWatched::look() {
 }
 
 void RebuildJobWatched::note_time_left(const cluster::ClusterState& state) {
-  std::optional<double> seconds;
-  try {
-    seconds = rebuild_seconds_left(reports_, owners_in(state));
-  } catch (const json::exception& problem) {
-    obs::log("proxy").warn("rebuild: time left err={}", problem.what());
-  }
-  services_.jobs.update(job_.id, [&](Job& job) { job.seconds_left = seconds; });
+  const auto seconds = read_json(Errc::internal, "time left",
+                                 [&] { return rebuild_seconds_left(reports_, owners_in(state)); });
+  if (!seconds) obs::log("proxy").warn("rebuild err={}", seconds.error().message);
+  services_.jobs.update(job_.id,
+                        [&](Job& job) { job.seconds_left = seconds ? *seconds : std::nullopt; });
 }
 
 Task<Status> RebuildJobWatched::follow() {

@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/base/gather.h"
+#include "common/base/read_json.h"
 #include "proxy/list/list.h"
 
 namespace tarn::proxy {
@@ -45,7 +46,7 @@ void take(const json& record, const std::string& after, Rows& into) {
 
 Status take_answer(const std::string& target, const std::string& body, const std::string& after,
                    Rows& into) {
-  try {
+  return read_json(Errc::internal, fmt::format("target t[{}]", target), [&] {
     const json in = json::from_msgpack(body);
     for (const json& record : in.at("records")) take(record, after, into);
     if (in.at("more").get<bool>()) {
@@ -53,10 +54,7 @@ Status take_answer(const std::string& target, const std::string& body, const std
       if (last <= after) throw std::out_of_range("its page has no end");
       if (!into.bound || last < *into.bound) into.bound = last;
     }
-    return {};
-  } catch (const std::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
-  }
+  });
 }
 
 class MovingList {
