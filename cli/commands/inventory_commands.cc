@@ -8,6 +8,7 @@
 #include "cli/base/printing.h"
 #include "cli/commands/commands.h"
 #include "cli/tools/job_wait.h"
+#include "common/base/read_json.h"
 
 namespace tarn::cli {
 namespace {
@@ -49,8 +50,8 @@ Exit show_inventory(Session& session, const InventoryArguments& arguments, bool 
   if (!bucket) return complain(kCommand, bucket.error());
   const auto answer = call(session, *bucket, http::Method::get, "show-inventory", arguments.name);
   if (!answer) return complain(kCommand, answer.error());
-  const auto all = ordered_json::parse(answer->body, nullptr, false);
-  try {
+  const Status shown = read_json(Errc::io, "malformed answer", [&] {
+    const auto all = ordered_json::parse(answer->body);
     ordered_json list = ordered_json::array();
     Table table({"NAME", "OBJECTS", "SIZE", "CHUNKS", "PREFIX"});
     for (const auto& [object, each] : all.items()) {
@@ -62,10 +63,8 @@ Exit show_inventory(Session& session, const InventoryArguments& arguments, bool 
       print_json(list);
     else
       table.print();
-    return Exit::ok;
-  } catch (const nlohmann::json::exception& problem) {
-    return complain(kCommand, {Errc::io, fmt::format("malformed answer: {}", problem.what())});
-  }
+  });
+  return shown ? Exit::ok : complain(kCommand, shown.error());
 }
 
 Exit remove_inventory(Session& session, const InventoryArguments& arguments) {

@@ -2,6 +2,7 @@
 
 #include "cli/base/printing.h"
 #include "cli/commands/admin_commands.h"
+#include "common/base/read_json.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -59,11 +60,11 @@ std::vector<std::string> rebalance_row_of(const std::string& target, const order
 Exit rebalance_show(Session& session, bool json) {
   const auto answer = session.run(session.call(http::Method::get, "/v1/cluster?what=rebalance"));
   if (!answer) return complain("cluster rebalance show", answer.error());
-  const auto told = ordered_json::parse(answer->body, nullptr, false);
-  try {
+  const Status shown = read_json(Errc::io, "the answer is malformed", [&] {
+    const auto told = ordered_json::parse(answer->body);
     if (json) {
       print_json(told);
-      return Exit::ok;
+      return;
     }
     Table table({"TARGET", "STATE", "MOVED", "BYTES", "LEFT", "RATE", "TIME LEFT", ""});
     for (const auto& [id, report] : told.at("targets").items())
@@ -74,11 +75,8 @@ Exit rebalance_show(Session& session, bool json) {
                in_place          ? "all objects are in place"
                : told.at("held") ? "stopped; objects are misplaced"
                                  : "objects are being moved");
-    return Exit::ok;
-  } catch (const ordered_json::exception& problem) {
-    return complain("cluster rebalance show",
-                    {Errc::io, fmt::format("the answer is malformed: {}", problem.what())});
-  }
+  });
+  return shown ? Exit::ok : complain("cluster rebalance show", shown.error());
 }
 
 }  // namespace

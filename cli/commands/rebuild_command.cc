@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/tools/job_wait.h"
 #include "cli/tools/wait_words.h"
+#include "common/base/read_json.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -29,18 +30,18 @@ Exit rebuild_tell(Session& session, const std::string& name, const char* what, b
   const auto answer =
       session.run(session.call(http::Method::get, std::string("/v1/cluster?what=") + what));
   if (!answer) return complain(name, answer.error());
-  const auto told = ordered_json::parse(answer->body, nullptr, false);
-  try {
+  const auto complete = read_json(Errc::io, "the answer is malformed", [&] {
+    const auto told = ordered_json::parse(answer->body);
     if (json)
       print_json(told);
     else
       show(told);
-    if (told.value("complete", true)) return Exit::ok;
-    complain(name, {Errc::unavailable, "not all could be counted: a target or a drive is away"});
-    return Exit::partial;
-  } catch (const ordered_json::exception& problem) {
-    return complain(name, {Errc::io, fmt::format("the answer is malformed: {}", problem.what())});
-  }
+    return told.value("complete", true);
+  });
+  if (!complete) return complain(name, complete.error());
+  if (*complete) return Exit::ok;
+  complain(name, {Errc::unavailable, "not all could be counted: a target or a drive is away"});
+  return Exit::partial;
 }
 
 std::vector<std::string> row_of_loss(std::string what, const ordered_json& loss) {

@@ -10,12 +10,15 @@
 #include "cli/commands/commands.h"
 #include "cli/tools/job_wait.h"
 #include "common/base/pause.h"
+#include "common/base/read_json.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr const char* kMalformed = "the answer is malformed";
 
 std::string scrub_time_text(const ordered_json& wall_ns) {
   if (!wall_ns.is_number() || wall_ns.get<std::int64_t>() == 0) return "never";
@@ -74,17 +77,14 @@ void scrub_show(const ordered_json& told) {
 Exit status(Session& session, bool json) {
   const auto answer = session.run(session.call(http::Method::get, "/v1/cluster?what=scrub"));
   if (!answer) return complain("scrub status", answer.error());
-  const auto told = ordered_json::parse(answer->body, nullptr, false);
-  try {
+  const Status shown = read_json(Errc::io, kMalformed, [&] {
+    const auto told = ordered_json::parse(answer->body);
     if (json)
       print_json(told);
     else
       scrub_show(told);
-    return Exit::ok;
-  } catch (const ordered_json::exception& problem) {
-    return complain("scrub status",
-                    {Errc::io, fmt::format("the answer is malformed: {}", problem.what())});
-  }
+  });
+  return shown ? Exit::ok : complain("scrub status", shown.error());
 }
 
 /// Files that were found bad and have not been made again: "DRIVE/FILE of BUCKET/OBJECT".
@@ -114,13 +114,10 @@ Task<Result<std::vector<std::string>>> wait_for_repairs(Session& session, std::s
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     CO_TRY(const auto answer, co_await session.call(http::Method::get, "/v1/cluster?what=scrub"));
-    const auto told = ordered_json::parse(answer.body, nullptr, false);
-    try {
-      auto left = files_left_bad(told, target);
-      if (left.empty() || std::chrono::steady_clock::now() >= until) co_return left;
-    } catch (const ordered_json::exception& problem) {
-      co_return fail(Errc::io, "the answer is malformed: {}", problem.what());
-    }
+    CO_TRY(auto left, read_json(Errc::io, kMalformed, [&] {
+             return files_left_bad(ordered_json::parse(answer.body), target);
+           }));
+    if (left.empty() || std::chrono::steady_clock::now() >= until) co_return left;
     co_await pause(kPollEvery);
   }
 }

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
 #include "common/base/unique_fd.h"
 #include "common/io/object_attribute.h"
 
@@ -85,7 +86,7 @@ void DriveScan::learn_names(const std::string& drive) {
   const std::string path = drive + "/.tarn/cluster.json";
   const auto text = drive_scan_text_of(path);
   if (!text) return;
-  try {
+  const Status learned = read_json(Errc::corrupt, path + " cannot be understood", [&] {
     const auto bmd = nlohmann::json::parse(*text).at("bmd");
     const auto version = bmd.at("version").get<std::uint64_t>();
     if (version <= names_version_) return;
@@ -95,9 +96,8 @@ void DriveScan::learn_names(const std::string& drive) {
           folder_of(bucket.at("bucket").get<api::Bucket>());
     names_ = std::move(names);
     names_version_ = version;
-  } catch (const nlohmann::json::exception& problem) {
-    problem_({Errc::corrupt, fmt::format("{} cannot be understood: {}", path, problem.what())});
-  }
+  });
+  if (!learned) problem_(learned.error());
 }
 
 Status DriveScan::add(const std::string& drive) {

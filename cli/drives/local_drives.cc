@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/drives/drive_scan.h"
+#include "common/base/read_json.h"
 
 namespace tarn::cli {
 namespace {
@@ -23,21 +24,20 @@ Result<bool> is_here(const std::string& target, const std::string& path) {
 Task<Result<ClusterDrives>> cluster_drives(Session& session) {
   CO_TRY(const auto answer,
          co_await session.call(http::Method::get, "/v1/cluster?what=mountpaths"));
-  const auto targets = nlohmann::json::parse(answer.body, nullptr, false);
-  ClusterDrives out;
-  try {
+  constexpr const char* kSubject = "the cluster's list of drives is malformed";
+  co_return read_json(Errc::io, kSubject, [&]() -> Result<ClusterDrives> {
+    const auto targets = nlohmann::json::parse(answer.body);
+    ClusterDrives out;
     for (const auto& [target, drives] : targets.items())
       for (const auto& path : drives.at("available")) {
-        CO_TRY(const bool here, is_here(target, path.get<std::string>()));
+        TRY(const bool here, is_here(target, path.get<std::string>()));
         if (here)
           out.here.push_back(path);
         else
           ++out.elsewhere;
       }
-  } catch (const nlohmann::json::exception& problem) {
-    co_return fail(Errc::io, "the cluster's list of drives is malformed: {}", problem.what());
-  }
-  co_return out;
+    return out;
+  });
 }
 
 }  // namespace tarn::cli

@@ -2,13 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/read_json.h"
+
 namespace tarn::api {
 namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kCreateInventory = "create-inventory";
+
 Error wrong_order(std::string_view what) {
-  return {Errc::invalid_argument, fmt::format("create-inventory: {}", what)};
+  return {Errc::invalid_argument, fmt::format("{}: {}", kCreateInventory, what)};
 }
 
 Status check_inventory_name(const std::string& name) {
@@ -36,15 +40,13 @@ Result<InventoryOrder> parse_inventory_order(const json& value) {
   InventoryOrder out;
   if (value.is_null()) return out;
   if (!value.is_object()) return fail(wrong_order("\"value\" is no JSON object"));
-  try {
+  TRY_OK(read_json(Errc::invalid_argument, kCreateInventory, [&] {
     out.name = value.value("name", "");
     out.prefix = value.value("prefix", "");
     out.force = value.value("force", false);
     const auto names = value.value<std::uint64_t>("names_per_chunk", 0);
     if (names != 0) out.names_of_chunk = names;
-  } catch (const json::exception& problem) {
-    return fail(wrong_order(problem.what()));
-  }
+  }));
   TRY_OK(check_inventory_name(out.name));
   TRY_OK(check_prefix(out.prefix));
   if (out.names_of_chunk < InventoryOrder::kNamesOfChunkMin ||
