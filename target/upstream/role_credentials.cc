@@ -5,12 +5,12 @@
 #include <fstream>
 #include <utility>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
 #include "common/base/backoff.h"
 #include "common/base/encoding.h"
+#include "common/base/pause.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
 #include "target/upstream/dialect_s3.h"
@@ -248,7 +248,6 @@ Task<bool> RoleCredentials::renew(http::Client client) {
 }
 
 Task<void> RoleCredentials::keep(http::Client client) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   Backoff backoff(kRetryFirst, kRetryMax);
   while (!co_await is_cancelled()) {
     std::chrono::milliseconds wait = kRoleLookEvery;
@@ -257,8 +256,7 @@ Task<void> RoleCredentials::keep(http::Client client) {
       if (done) backoff.reset();
       if (!done) wait = backoff.next();
     }
-    timer.expires_after(wait);
-    static_cast<void>(co_await timer.async_wait(kTuple));
+    co_await pause(wait);
   }
 }
 
