@@ -4,13 +4,13 @@ Also the four promises of a start: files the index lost are adopted, older files
 so, and unfinished files go.
 """
 
-import os
 import shutil
 import statistics
 import time
 
 import pytest
 from disks import seeded
+from harness import attribute
 from harness.waiting import scaled
 from load import Crowd
 from stage import Churn
@@ -125,7 +125,7 @@ def keep_aside(path, directory):
     """A copy of a data file with its attribute, on the same file system."""
     copy = directory / path.name
     shutil.copy2(path, copy)  # with extended attributes
-    assert os.getxattr(copy, "user.tarn") == os.getxattr(path, "user.tarn")
+    assert attribute.read(copy) == attribute.read(path)
     return copy
 
 

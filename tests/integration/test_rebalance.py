@@ -46,7 +46,7 @@ class Pair:
         count = 0
         for path in self.copies_begun(target):
             try:
-                os.getxattr(path, "user.tarn")
+                attribute.read(path)
             except OSError as error:
                 count += error.errno == errno.ENODATA
         return count
