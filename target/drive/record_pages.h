@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,20 +11,22 @@
 
 namespace tarn::target {
 
-/// A page of RecordPages ends after so many records, or so many items.
+/// A page of RecordPages ends after so many records, or after the one with which it has so many
+/// items.
 struct PageSize {
   std::size_t records = 50'000;
   std::size_t items = 1'000;
 };
 
-/// The records of a bucket on a drive, in byte order of their names, a page at a time: others have
-/// their turns at the drive between pages. Not thread-safe. The drive must outlive it.
+/// The records of a bucket on a drive, in byte order of their names, a page at a time: other work
+/// has its turns at the drive between pages. Not thread-safe. The drive must outlive it.
 template <class Item>
 class RecordPages {
  public:
-  /// Makes the item of a record, or nothing if the record is not wanted. Called on one of the
-  /// drive's threads.
-  using Take = std::function<std::optional<Item>(std::string_view name, io::ObjectRecord record)>;
+  /// Adds to the items of a page what is wanted of a record: nothing, one item or several. Called
+  /// on one of the drive's threads.
+  using Take =
+      std::function<void(std::string_view name, io::ObjectRecord record, std::vector<Item>& items)>;
 
   /// `after`: the first record is the first one after this name.
   RecordPages(Drive& drive, BucketId bucket, Take take, PageSize size = {}, std::string after = "")
@@ -49,8 +50,8 @@ class RecordPages {
     bool more = false;
     const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
       last = name;
-      if (auto item = take_(name, std::move(record))) items.push_back(std::move(*item));
-      more = ++seen == size_.records || items.size() == size_.items;
+      take_(name, std::move(record), items);
+      more = ++seen == size_.records || items.size() >= size_.items;
       return {.stop = more, .skip_to = {}};
     };
     CO_TRY_OK(co_await drive_.walk(bucket_, "", last_, visit));

@@ -16,9 +16,10 @@ namespace {
 constexpr std::size_t kEraseAllPageNames = 1'000;
 
 Task<Result<std::vector<std::string>>> names_on(Drive& drive, BucketId bucket) {
-  RecordPages<std::string> pages(drive, bucket, [](std::string_view name, const io::ObjectRecord&) {
-    return std::string(name);
-  });
+  RecordPages<std::string> pages(drive, bucket,
+                                 [](std::string_view name, const io::ObjectRecord&, auto& names) {
+                                   names.emplace_back(name);
+                                 });
   co_return co_await pages.next();
 }
 

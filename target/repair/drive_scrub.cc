@@ -247,12 +247,11 @@ Task<Status> DriveScrub::pass() {
 }
 
 Task<Status> DriveScrub::objects(const cluster::BucketRecord& bucket, std::string after) {
-  const auto entry_of = [&](std::string_view name,
-                            io::ObjectRecord record) -> std::optional<Entry> {
-    if (record.kind != io::ObjectRecord::Kind::object) return std::nullopt;
-    return Entry{{bucket.id, std::string(name), 0, 0}, false, std::move(record)};
+  const auto add = [&](std::string_view name, io::ObjectRecord record, std::vector<Entry>& to) {
+    if (record.kind == io::ObjectRecord::Kind::object)
+      to.push_back({{bucket.id, std::string(name), 0, 0}, false, std::move(record)});
   };
-  RecordPages<Entry> pages(*drive_, bucket.id, entry_of, {.items = kDriveScrubPageEntries},
+  RecordPages<Entry> pages(*drive_, bucket.id, add, {.items = kDriveScrubPageEntries},
                            std::move(after));
   while (pages.more()) {
     CO_TRY(auto page, co_await pages.next());

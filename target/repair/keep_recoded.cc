@@ -79,13 +79,13 @@ Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket,
   const auto* record = state->bmd.find(bucket);
   if (record == nullptr) co_return true;
   // Names that this target owns, of objects that are kept otherwise than the bucket wants.
-  const auto kept_otherwise = [&](std::string_view object,
-                                  const io::ObjectRecord& its) -> std::optional<ObjectName> {
-    if (!is_kept_otherwise(record->props, its)) return std::nullopt;
+  const auto kept_otherwise = [&](std::string_view object, const io::ObjectRecord& its,
+                                  std::vector<ObjectName>& names) {
+    if (!is_kept_otherwise(record->props, its)) return;
     ObjectName name = name_in(*record, std::string(object));
     const auto digest = cluster::placement_digest(name.uname);
-    if (cluster::writer_of(*state->ownership->map, digest) != node.id) return std::nullopt;
-    return name;
+    if (cluster::writer_of(*state->ownership->map, digest) == node.id)
+      names.push_back(std::move(name));
   };
   RecordPages<ObjectName> pages(drive, bucket, kept_otherwise, kKeepRecodedPage);
   while (pages.more()) {

@@ -87,8 +87,8 @@ Status may_drop() {
 
 Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
   RecordPages<ObjectName> pages(drive, bucket.id,
-                                [&](std::string_view name, const io::ObjectRecord&) {
-                                  return name_in(bucket, std::string(name));
+                                [&](std::string_view name, const io::ObjectRecord&, auto& names) {
+                                  names.push_back(name_in(bucket, std::string(name)));
                                 });
   while (pages.more()) {
     auto names = co_await pages.next();

@@ -18,10 +18,8 @@ constexpr auto kKeepCopiesTryAgainAfter = 2s;
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
                                 const cluster::BucketRecord& bucket) {
   RecordPages<ObjectName> pages(
-      drive, bucket.id,
-      [&](std::string_view name, const io::ObjectRecord& record) -> std::optional<ObjectName> {
-        if (pending_by(record).empty()) return std::nullopt;
-        return name_in(bucket, std::string(name));
+      drive, bucket.id, [&](std::string_view name, const io::ObjectRecord& record, auto& names) {
+        if (!pending_by(record).empty()) names.push_back(name_in(bucket, std::string(name)));
       });
   bool all = true;
   while (pages.more()) {

@@ -36,11 +36,9 @@ class Sweep {
     for (const auto& [name, bucket] : state->bmd.buckets) {
       RecordPages<Found> pages(
           *drive_, bucket.id,
-          [this](std::string_view object, const io::ObjectRecord& record) -> std::optional<Found> {
-            if (record.kind != io::ObjectRecord::Kind::tombstone ||
-                record.modified_ns >= before_ns_)
-              return std::nullopt;
-            return Found{std::string(object), record.generation};
+          [this](std::string_view object, const io::ObjectRecord& record, auto& to) {
+            if (record.kind == io::ObjectRecord::Kind::tombstone && record.modified_ns < before_ns_)
+              to.push_back({std::string(object), record.generation});
           },
           kTombstonesPage);
       while (pages.more()) {

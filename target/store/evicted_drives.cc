@@ -61,12 +61,11 @@ Task<Status> ObjectStore::forget_stale(std::set<std::string> paths, cluster::Buc
     if (!drive->may_hold_misplaced()) continue;
     if (!drive->in_service())
       co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
-    const auto stale = [&](std::string_view object,
-                           const io::ObjectRecord& record) -> std::optional<ObjectName> {
-      if (record.kind != io::ObjectRecord::Kind::object) return std::nullopt;
+    const auto stale = [&](std::string_view object, const io::ObjectRecord& record,
+                           std::vector<ObjectName>& names) {
+      if (record.kind != io::ObjectRecord::Kind::object) return;
       ObjectName name{bucket.id, bucket.placement_name(object), std::string(object)};
-      if (!comes_first(name.uname, *drive)) return std::nullopt;
-      return name;
+      if (comes_first(name.uname, *drive)) names.push_back(std::move(name));
     };
     RecordPages<ObjectName> pages(*drive, bucket.id, stale);
     while (pages.more()) {

@@ -12,9 +12,8 @@ using namespace tarn::target::testing;
 using Names = std::vector<std::string>;
 
 RecordPages<std::string>::Take objects_only() {
-  return [](std::string_view name, const io::ObjectRecord& record) -> std::optional<std::string> {
-    if (record.kind != io::ObjectRecord::Kind::object) return std::nullopt;
-    return std::string(name);
+  return [](std::string_view name, const io::ObjectRecord& record, Names& to) {
+    if (record.kind == io::ObjectRecord::Kind::object) to.emplace_back(name);
   };
 }
 
@@ -45,6 +44,16 @@ TEST_CASE("record pages: each record once, whatever ends a page", "[target][driv
   // A tombstone counts as a record, and is no item.
   CHECK(pages({.records = 2}) == std::vector<Names>{{"a"}, {"c", "d"}, {"e"}});
   CHECK(pages({.records = 2}, "c") == std::vector<Names>{{"d", "e"}, {}});
+}
+
+TEST_CASE("record pages: a page ends after all items of a record", "[target][drive]") {
+  Fixture f;
+  for (const char* name : {"a", "b", "c", "d"}) REQUIRE(f.put(name, name).has_value());
+  const auto two = [](std::string_view name, const io::ObjectRecord&, Names& to) {
+    to.insert(to.end(), 2, std::string(name));
+  };
+  CHECK(all_pages({*f.drive, BucketId(1), two, {.items = 3}}) ==
+        std::vector<Names>{{"a", "a", "b", "b"}, {"c", "c", "d", "d"}, {}});
 }
 
 TEST_CASE("record pages: what changes between pages does not end or repeat them",
