@@ -9,11 +9,10 @@
 
 #include "common/obs/log.h"
 #include "target/drive/record_pages.h"
+#include "target/drive/slice_pages.h"
 
 namespace tarn::target {
 namespace {
-
-constexpr std::size_t kEraseAllPageNames = 1'000;
 
 Task<Result<std::vector<std::string>>> names_on(Drive& drive, BucketId bucket) {
   RecordPages<std::string> pages(drive, bucket,
@@ -34,13 +33,10 @@ Task<Status> erase_name(TargetNode& node, ObjectName name) {
 }
 
 Task<Result<std::vector<SliceKey>>> slices_on(Drive& drive, BucketId bucket) {
-  std::vector<SliceKey> slices;
-  const auto visit = [&slices](const SliceKey& key, const io::ObjectRecord&) {
-    slices.push_back(key);
-    return slices.size() < kEraseAllPageNames;
-  };
-  CO_TRY_OK(co_await drive.walk_slices(bucket, std::nullopt, visit));
-  co_return slices;
+  SlicePages<SliceKey> pages(
+      drive, bucket,
+      [](const SliceKey& key, const io::ObjectRecord&, auto& keys) { keys.push_back(key); });
+  co_return co_await pages.next();
 }
 
 Task<Status> erase_slice(TargetNode& node, Drive& drive, SliceKey key) {
