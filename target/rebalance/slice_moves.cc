@@ -10,34 +10,12 @@
 #include "target/drive/block_reader.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/slice_ids.h"
+#include "target/drive/slice_pages.h"
 
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kPageSlices = 256;
-
-struct SliceMovesPage {
-  std::vector<std::pair<SliceKey, io::ObjectRecord>> slices;
-  std::optional<SliceKey> last;  // that was looked at
-  bool more = false;
-};
-
-/// The next slices that are to go from `drive`. Of several of one set all but the first.
-Task<Result<SliceMovesPage>> slice_moves_next_page(Drive& drive, BucketId bucket,
-                                                   std::optional<SliceKey> after) {
-  SliceMovesPage page;
-  page.last = after;
-  const bool all = drive.draining();
-  std::size_t looked = 0;
-  const auto visit = [&](const SliceKey& key, const io::ObjectRecord& record) {
-    if (all || (page.last && same_set(*page.last, key))) page.slices.emplace_back(key, record);
-    page.last = key;
-    page.more = page.slices.size() == kPageSlices || ++looked == kPageSlices * 64;
-    return !page.more;
-  };
-  CO_TRY_OK(co_await drive.walk_slices(bucket, std::move(after), visit));
-  co_return page;
-}
+constexpr PageSize kSliceMovesPage{.records = 16'384, .items = 256};
 
 /// Its blocks, or bytes, each of them checked; what seal() wants to know of them goes into the
 /// order.
@@ -100,10 +78,17 @@ Task<Status> move_slices(ObjectStore& store, std::shared_ptr<const cluster::Clus
   if (!any) co_return Status();
   Status first;
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    SliceMovesPage page;
-    do {
-      CO_TRY(page, co_await slice_moves_next_page(from, bucket.id, page.last));
-      for (const auto& [key, record] : page.slices) {
+    bool all = false;  // are to go; else of several of one set all but the first
+    std::optional<SliceKey> last;
+    const auto take = [&](const SliceKey& key, const io::ObjectRecord& record, auto& slices) {
+      if (all || (last && same_set(*last, key))) slices.emplace_back(key, record);
+      last = key;
+    };
+    SlicePages<std::pair<SliceKey, io::ObjectRecord>> pages(from, bucket.id, take, kSliceMovesPage);
+    while (pages.more()) {
+      all = from.draining();
+      CO_TRY(const auto page, co_await pages.next());
+      for (const auto& [key, record] : page) {
         CO_TRY_OK(pace.go_on());
         const auto moved = co_await move_slice(store, bucket, from, key, record, pace);
         CO_TRY_OK(pace.go_on());
@@ -118,7 +103,7 @@ Task<Status> move_slices(ObjectStore& store, std::shared_ptr<const cluster::Clus
         ++counts.objects;
         counts.bytes += record.file_bytes();
       }
-    } while (page.more);
+    }
   }
   co_return first;
 }

@@ -1,39 +1,28 @@
 #include "target/repair/all_files.h"
 
+#include "target/drive/record_pages.h"
+#include "target/drive/slice_pages.h"
+
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kAllFilesAtOnce = 20'000;
+constexpr PageSize kAllFilesPage{.records = 20'000};
 
 Task<Status> objects(Drive& drive, const cluster::BucketRecord& bucket, const FileVisitor& visit) {
-  std::string after;
-  for (bool more = true; more;) {
-    std::size_t seen = 0;
-    more = false;
-    const auto each = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-      after = std::string(name);
-      if (record.kind == io::ObjectRecord::Kind::object) visit(bucket, record);
-      more = ++seen == kAllFilesAtOnce;
-      return {.stop = more, .skip_to = {}};
-    };
-    CO_TRY_OK(co_await drive.walk(bucket.id, "", after, each));
-  }
+  const auto each = [&](std::string_view, const io::ObjectRecord& record, auto&) {
+    if (record.kind == io::ObjectRecord::Kind::object) visit(bucket, record);
+  };
+  RecordPages<NoItem> pages(drive, bucket.id, each, kAllFilesPage);
+  while (pages.more()) CO_TRY_OK(co_await pages.next());
   co_return Status();
 }
 
 Task<Status> slices(Drive& drive, const cluster::BucketRecord& bucket, const FileVisitor& visit) {
-  std::optional<SliceKey> after;
-  for (bool more = true; more;) {
-    std::size_t seen = 0;
-    more = false;
-    const auto each = [&](const SliceKey& key, const io::ObjectRecord& record) {
-      after = key;
-      visit(bucket, record);
-      more = ++seen == kAllFilesAtOnce;
-      return !more;
-    };
-    CO_TRY_OK(co_await drive.walk_slices(bucket.id, after, each));
-  }
+  const auto each = [&](const SliceKey&, const io::ObjectRecord& record, auto&) {
+    visit(bucket, record);
+  };
+  SlicePages<NoItem> pages(drive, bucket.id, each, kAllFilesPage);
+  while (pages.more()) CO_TRY_OK(co_await pages.next());
   co_return Status();
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/coded/slice_holder.h"
+#include "target/drive/slice_pages.h"
 #include "target/node/rebuild_pace.h"
 #include "target/repair/drives_here.h"
 
@@ -25,22 +26,12 @@ constexpr auto kDoubleSlicesLookEvery = 500ms;
 constexpr auto kDoubleSlicesEveryDay = 24h;
 constexpr std::chrono::seconds kDoubleSlicesAgainFirst = 2s;
 constexpr std::chrono::seconds kDoubleSlicesAgainMost = 60s;
-constexpr std::size_t kKeysAtOnce = 1000;
+constexpr PageSize kDoubleSlicesPage{.items = 1000};
 
-/// A drive, and how far its slices have been looked at.
-struct DoubleSlicesWalked {
-  std::shared_ptr<Drive> drive;
-  std::optional<SliceKey> last;
-};
-
-Task<Status> double_slices_fill(SliceRun& run, DoubleSlicesWalked& walked, BucketId bucket) {
-  const auto visit = [&](const SliceKey& key, const io::ObjectRecord&) {
-    run.keys.push_back(key);
-    return run.keys.size() < kKeysAtOnce;
-  };
-  CO_TRY_OK(co_await walked.drive->walk_slices(bucket, walked.last, visit));
-  run.more = run.keys.size() == kKeysAtOnce;
-  if (!run.keys.empty()) walked.last = run.keys.back();
+Task<Status> double_slices_fill(SliceRun& run, SlicePages<SliceKey>& pages) {
+  CO_TRY(const auto keys, co_await pages.next());
+  run.keys.assign(keys.begin(), keys.end());
+  run.more = pages.more();
   co_return Status();
 }
 
@@ -67,15 +58,19 @@ Task<Status> keep_one(TargetNode& node, const cluster::BucketRecord& bucket, Sli
 }
 
 Task<Status> drop_in(TargetNode& node, const cluster::BucketRecord& bucket, DoubleSlices& counts) {
-  std::vector<DoubleSlicesWalked> drives;
-  for (const auto& drive : node.store.drives())
-    if (drive->in_service()) drives.push_back({drive, std::nullopt});
-  std::vector<SliceRun> runs(drives.size());
+  const auto take = [](const SliceKey& key, const io::ObjectRecord&, auto& to) {
+    to.push_back(key);
+  };
+  const auto drives = node.store.drives();  // they stay while they are walked over
+  std::vector<SlicePages<SliceKey>> pages;
+  for (const auto& drive : drives)
+    if (drive->in_service()) pages.emplace_back(*drive, bucket.id, take, kDoubleSlicesPage);
+  std::vector<SliceRun> runs(pages.size());
   const auto ended = [](const SliceRun& run) { return run.keys.empty() && !run.more; };
   while (!std::all_of(runs.begin(), runs.end(), ended)) {
     for (std::size_t i = 0; i < runs.size(); ++i)
       if (runs[i].keys.empty() && runs[i].more)
-        CO_TRY_OK(co_await double_slices_fill(runs[i], drives[i], bucket.id));
+        CO_TRY_OK(co_await double_slices_fill(runs[i], pages[i]));
     for (SliceKey& key : take_doubles(runs))
       CO_TRY_OK(co_await keep_one(node, bucket, std::move(key), counts));
   }

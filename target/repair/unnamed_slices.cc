@@ -6,28 +6,13 @@
 #include "common/obs/log.h"
 #include "target/coded/holder_calls.h"
 #include "target/coded/slice_holder.h"
+#include "target/drive/slice_pages.h"
 
 namespace tarn::target {
 namespace {
 
-/// The next slices of a drive, and the key after which to go on.
-struct UnnamedSlicesPage {
-  std::vector<HeldSlice> slices;
-  std::optional<SliceKey> last;
-  bool more = false;
-};
-
-Task<Result<UnnamedSlicesPage>> unnamed_slices_next_page(Drive& drive, BucketId bucket,
-                                                         std::optional<SliceKey> after) {
-  UnnamedSlicesPage page;
-  const auto visit = [&](const SliceKey& key, const io::ObjectRecord& record) {
-    page.slices.push_back({key, record.generation, record.slice->k, record.slice->file_bytes});
-    page.last = key;
-    page.more = page.slices.size() == kSlicesAtOnce;
-    return !page.more;
-  };
-  CO_TRY_OK(co_await drive.walk_slices(bucket, std::move(after), visit));
-  co_return page;
+void take_held(const SliceKey& key, const io::ObjectRecord& record, std::vector<HeldSlice>& to) {
+  to.push_back({key, record.generation, record.slice->k, record.slice->file_bytes});
 }
 
 Task<void> ask_about(TargetNode& node, const cluster::BucketRecord& bucket,
@@ -64,12 +49,10 @@ Task<Result<UnnamedSlices>> drop_unnamed(TargetNode& node) {
     if (!api::was_ever_coded(bucket.props)) continue;
     for (const auto& drive : node.store.drives()) {
       if (!drive->in_service()) continue;
-      std::optional<SliceKey> after;
-      for (bool more = true; more;) {
-        CO_TRY(UnnamedSlicesPage page, co_await unnamed_slices_next_page(*drive, bucket.id, after));
-        more = page.more;
-        after = page.last;
-        co_await ask_about(node, bucket, std::move(page.slices), counts);
+      SlicePages<HeldSlice> pages(*drive, bucket.id, take_held, {.items = kSlicesAtOnce});
+      while (pages.more()) {
+        CO_TRY(auto slices, co_await pages.next());
+        co_await ask_about(node, bucket, std::move(slices), counts);
       }
     }
   }
