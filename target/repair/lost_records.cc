@@ -13,6 +13,7 @@
 #include "common/base/pause.h"
 #include "common/obs/log.h"
 #include "target/commit/recode.h"
+#include "target/drive/record_pages.h"
 #include "target/node/move_pace.h"
 #include "target/node/node_call.h"
 #include "target/node/rebuild_pace.h"
@@ -29,9 +30,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kLostRecordsLookEvery = 500ms;
 constexpr std::chrono::seconds kLostRecordsAgainFirst{2};
 constexpr std::chrono::seconds kLostRecordsAgainMost{60};
-/// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kLostRecordsRecordsAtOnce = 20'000;
-constexpr std::size_t kLostRecordsNamesAtOnce = 256;
+constexpr PageSize kLostRecordsPage{.records = 20'000, .items = 256};
 constexpr std::size_t kLostRecordsWorkers = 4;
 constexpr int kLostRecordsRestFactor = 9;
 /// Names that are remembered to be given; the others are found by the next look.
@@ -71,14 +70,11 @@ class Giving {
   [[nodiscard]] bool gave_some() const { return !given_.empty(); }
 
  private:
+  /// A name that a target may lack.
   struct Offered {
-    std::vector<OfferedName> names;
-    std::vector<std::uint64_t> bytes;  // of the file of each
-  };
-  struct Page {
-    std::map<std::string, Offered> offers;  // by the id of the target that may lack them
-    std::string last;
-    bool more = false;
+    std::string id;
+    OfferedName name;
+    std::uint64_t bytes = 0;  // of its file
   };
   /// A name that a target lacks.
   struct Wanted {
@@ -90,9 +86,9 @@ class Giving {
   };
   Task<void> look_through();
   Task<Status> walk(std::shared_ptr<Drive> drive, const cluster::BucketRecord& bucket);
-  Task<Result<Page>> next_page(Drive& drive, const cluster::BucketRecord& bucket,
-                               std::string after);
-  Task<Status> offer(const cluster::BucketRecord& bucket, Page page);
+  void add_offers(const cluster::BucketRecord& bucket, std::string_view object,
+                  const io::ObjectRecord& record, std::vector<Offered>& to) const;
+  Task<Status> offer(const cluster::BucketRecord& bucket, std::vector<Offered> page);
   void queue(std::vector<Wanted> wanted);
   Task<Status> give_next();
   Task<Status> give(const Wanted& wanted);
@@ -119,34 +115,19 @@ class Giving {
   std::string error_;
 };
 
-/// Records on one drive of which another replica may have lost its own. A plain object that is
-/// still to be cut has no copies (recode.h).
-Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::BucketRecord& bucket,
-                                             std::string after) {
-  Page page;
-  std::size_t seen = 0;
-  std::size_t found = 0;
-  const cluster::Ownership& map = *state_->ownership->map;
-  const auto visit = [&](std::string_view object, const io::ObjectRecord& record) -> Index::Step {
-    page.last = std::string(object);
-    page.more = ++seen == kLostRecordsRecordsAtOnce;
-    const bool is_single = !record.coding && is_kept_otherwise(bucket.props, record);
-    if (!is_single) {
-      const std::string uname = bucket.placement_name(page.last);
-      const auto replicas = replicas_of(map, uname, bucket.replica_count());
-      const bool is_ours = std::find(replicas.begin(), replicas.end(), node_.id) != replicas.end();
-      for (const std::string& id : replicas) {
-        if (!is_ours || !by_.losers.contains(id)) continue;
-        Offered& offered = page.offers[id];
-        offered.names.push_back({page.last, record.kind, record.generation});
-        offered.bytes.push_back(record.file_bytes());
-        page.more = page.more || ++found == kLostRecordsNamesAtOnce;
-      }
-    }
-    return {.stop = page.more, .skip_to = {}};
-  };
-  CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
-  co_return page;
+/// Adds the other replicas of a record that may have lost their own. A plain object that is still
+/// to be cut has no copies (recode.h). On the drive's threads.
+void Giving::add_offers(const cluster::BucketRecord& bucket, std::string_view object,
+                        const io::ObjectRecord& record, std::vector<Offered>& to) const {
+  const bool is_single = !record.coding && is_kept_otherwise(bucket.props, record);
+  if (is_single) return;
+  const auto replicas =
+      replicas_of(*state_->ownership->map, bucket.placement_name(object), bucket.replica_count());
+  if (std::find(replicas.begin(), replicas.end(), node_.id) == replicas.end()) return;
+  for (const std::string& id : replicas)
+    if (by_.losers.contains(id))
+      to.push_back(
+          {id, {std::string(object), record.kind, record.generation}, record.file_bytes()});
 }
 
 /// Until what is given may take so many bytes; cancelled when rebuilds are stopped.
@@ -256,13 +237,19 @@ void Giving::queue(std::vector<Wanted> wanted) {
 }
 
 /// Asks each target of a page which names it lacks.
-Task<Status> Giving::offer(const cluster::BucketRecord& bucket, Page page) {
+Task<Status> Giving::offer(const cluster::BucketRecord& bucket, std::vector<Offered> page) {
+  std::map<std::string, std::vector<Offered>> by_target;
+  for (Offered& each : page) {
+    auto& offered = by_target[each.id];
+    offered.push_back(std::move(each));
+  }
   std::vector<Wanted> wanted;
-  for (auto& [id, offered] : page.offers) {
+  for (auto& [id, offered] : by_target) {
     if (refused_.contains(id)) continue;
     const auto to = receiver(id);
     if (!to) continue;
-    const Offer offer{bucket.id, to->bmd_version, to->map_version, offered.names};
+    Offer offer{bucket.id, to->bmd_version, to->map_version, {}};
+    for (const Offered& each : offered) offer.names.push_back(each.name);
     const auto lacks = co_await offer_names(node_, *to, offer);
     if (!lacks) {
       note_failure(id, lacks.error());
@@ -273,19 +260,20 @@ Task<Status> Giving::offer(const cluster::BucketRecord& bucket, Page page) {
       continue;
     }
     for (const std::size_t each : *lacks)
-      wanted.push_back({&bucket, id, std::move(offered.names[each].name), offered.bytes[each]});
+      wanted.push_back({&bucket, id, std::move(offered[each].name.name), offered[each].bytes});
   }
   queue(std::move(wanted));
   co_return Status();
 }
 
 Task<Status> Giving::walk(std::shared_ptr<Drive> drive, const cluster::BucketRecord& bucket) {
-  std::string after;
-  for (bool more = true; more;) {
+  const auto take = [&](std::string_view object, const io::ObjectRecord& record, auto& to) {
+    add_offers(bucket, object, record, to);
+  };
+  RecordPages<Offered> pages(*drive, bucket.id, take, kLostRecordsPage);
+  while (pages.more()) {
     CO_TRY_OK(co_await wait_turn(0));
-    CO_TRY(Page page, co_await next_page(*drive, bucket, after));
-    more = page.more;
-    after = page.last;
+    CO_TRY(auto page, co_await pages.next());
     CO_TRY_OK(co_await offer(bucket, std::move(page)));
   }
   co_return Status();
