@@ -9,18 +9,22 @@
 
 namespace tarn::target {
 
-/// Shows records to RecordPages.
+/// Shows records to RecordPages. As a value it says which.
 struct RecordWalk {
   using Key = std::string_view;
   using Record = io::ObjectRecord;
   using Last = std::string;
 
-  /// Shows `look` the records after a name until it returns false. Errors: of Drive::walk().
+  std::string up_to = {};  ///< shows no record after this name; empty: all
+
+  /// Shows `look` the records after a name until it returns false. This must outlive the task.
+  /// Errors: of Drive::walk().
   [[nodiscard]] Task<Status> run(
       Drive& drive, BucketId bucket, std::string after,
       std::function<bool(std::string_view, io::ObjectRecord)> look) const {
-    auto visit = [look = std::move(look)](std::string_view name,
-                                          io::ObjectRecord record) -> Index::Step {
+    auto visit = [this, look = std::move(look)](std::string_view name,
+                                                io::ObjectRecord record) -> Index::Step {
+      if (!up_to.empty() && name > up_to) return {.stop = true, .skip_to = {}};
       return {.stop = !look(name, std::move(record)), .skip_to = {}};
     };
     return drive.walk(bucket, "", std::move(after), std::move(visit));

@@ -4,19 +4,13 @@
 #include <iterator>
 
 #include "common/api/mirror_props.h"
+#include "target/drive/record_pages.h"
 #include "target/replica/away_drive.h"
 
 namespace tarn::target {
 namespace {
 
-/// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kCodedWalkRecordsAtOnce = 50'000;
-
-struct CodedWalkPage {
-  std::vector<CodedObject> objects;
-  std::string last;
-  bool more = false;
-};
+constexpr PageSize kCodedWalkPage{.records = 50'000, .items = kSlicesAtOnce};
 
 /// True if records of a name may lie on several drives: always, or since one of them is, or was,
 /// away and another one got what lies there.
@@ -32,9 +26,10 @@ Task<Result<std::vector<Located>>> seen_of(TargetNode& node, ObjectName name) {
 
 /// Of objects whose records lie on several drives, those stay of which `drive` is the first to have
 /// the newest.
-Task<Status> keep_first_of(TargetNode& node, const Drive& drive, CodedWalkPage& page) {
+Task<Status> keep_first_of(TargetNode& node, const Drive& drive,
+                           std::vector<CodedObject>& objects) {
   std::vector<CodedObject> first;
-  for (CodedObject& object : page.objects) {
+  for (CodedObject& object : objects) {
     auto found = co_await seen_of(node, object.name);
     if (!found && object.name.copies > 0) co_return fail(found.error());
     if (found) {
@@ -44,34 +39,8 @@ Task<Status> keep_first_of(TargetNode& node, const Drive& drive, CodedWalkPage& 
     }
     first.push_back(std::move(object));
   }
-  page.objects = std::move(first);
+  objects = std::move(first);
   co_return Status();
-}
-
-/// Coded objects of a drive that this target owns.
-Task<Result<CodedWalkPage>> coded_walk_next_page(TargetNode& node, Drive& drive,
-                                                 const cluster::BucketRecord& bucket,
-                                                 std::string after, const std::string& up_to) {
-  const auto map = node.view.state()->ownership->map;
-  CodedWalkPage page;
-  std::size_t seen = 0;
-  const auto visit = [&](std::string_view object, io::ObjectRecord record) -> Index::Step {
-    if (!up_to.empty() && object > up_to) {
-      page.more = false;
-      return {.stop = true, .skip_to = {}};
-    }
-    page.last = std::string(object);
-    if (record.coding) {
-      ObjectName name = name_in(bucket, page.last);
-      if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
-        page.objects.push_back({std::move(name), std::move(record)});
-    }
-    page.more = ++seen == kCodedWalkRecordsAtOnce || page.objects.size() == kSlicesAtOnce;
-    return {.stop = page.more, .skip_to = {}};
-  };
-  CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
-  if (on_several_drives(node, bucket)) CO_TRY_OK(co_await keep_first_of(node, drive, page));
-  co_return page;
 }
 
 }  // namespace
@@ -79,16 +48,24 @@ Task<Result<CodedWalkPage>> coded_walk_next_page(TargetNode& node, Drive& drive,
 Task<Status> walk_coded(TargetNode& node, cluster::BucketRecord bucket,
                         std::function<void(const std::vector<CodedObject>&)> visit,
                         NameRange range) {
+  auto map = node.view.state()->ownership->map;
+  const auto take_owned = [&](std::string_view object, io::ObjectRecord record,
+                              std::vector<CodedObject>& to) {
+    if (!record.coding) return;
+    ObjectName name = name_in(bucket, std::string(object));
+    if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
+      to.push_back({std::move(name), std::move(record)});
+  };
   std::vector<CodedObject> gathered;  // of several drives: of a short range each has a few only
   for (const auto& drive : node.store.drives()) {
     if (!drive->in_service()) continue;
-    std::string after = range.after;
-    for (bool more = true; more;) {
-      CO_TRY(CodedWalkPage page,
-             co_await coded_walk_next_page(node, *drive, bucket, after, range.last));
-      more = page.more;
-      after = page.last;
-      std::move(page.objects.begin(), page.objects.end(), std::back_inserter(gathered));
+    RecordPages<CodedObject> pages(*drive, bucket.id, take_owned, kCodedWalkPage, range.after,
+                                   {.up_to = range.last});
+    while (pages.more()) {
+      map = node.view.state()->ownership->map;
+      CO_TRY(auto page, co_await pages.next());
+      if (on_several_drives(node, bucket)) CO_TRY_OK(co_await keep_first_of(node, *drive, page));
+      std::move(page.begin(), page.end(), std::back_inserter(gathered));
       if (gathered.size() < kSlicesAtOnce) continue;
       co_await ask_holders(node, gathered);
       visit(gathered);

@@ -46,6 +46,19 @@ TEST_CASE("record pages: each record once, whatever ends a page", "[target][driv
   CHECK(pages({.records = 2}, "c") == std::vector<Names>{{"d", "e"}, {}});
 }
 
+TEST_CASE("record pages: no page goes past the last name of a range", "[target][drive]") {
+  Fixture f;
+  for (const char* name : {"a", "b", "c", "d", "e"}) REQUIRE(f.put(name, name).has_value());
+  const auto pages = [&](std::string up_to, PageSize size = {}) {
+    return all_pages({*f.drive, BucketId(1), objects_only(), size, "a", {.up_to = up_to}});
+  };
+  CHECK(pages("c") == std::vector<Names>{{"b", "c"}});
+  CHECK(pages("cc") == std::vector<Names>{{"b", "c"}});
+  CHECK(pages("d", {.items = 2}) == std::vector<Names>{{"b", "c"}, {"d"}});
+  CHECK(pages("c", {.records = 2}) == std::vector<Names>{{"b", "c"}, {}});
+  CHECK(pages("a") == std::vector<Names>{{}});
+}
+
 TEST_CASE("record pages: a page ends after all items of a record", "[target][drive]") {
   Fixture f;
   for (const char* name : {"a", "b", "c", "d"}) REQUIRE(f.put(name, name).has_value());
