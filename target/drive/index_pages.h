@@ -32,7 +32,7 @@ class IndexPages {
   /// on one of the drive's threads.
   using Take = std::function<void(Key key, Record record, std::vector<Item>& items)>;
 
-  /// `after`: the first record is the first one after this key.
+  /// `after`: the first record is the first one after this key. `walk`: which records are shown.
   IndexPages(Drive& drive, BucketId bucket, Take take, PageSize size = {}, Last after = {},
              Walk walk = {})
       : drive_(drive),

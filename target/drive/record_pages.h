@@ -9,13 +9,15 @@
 
 namespace tarn::target {
 
-/// Shows records to RecordPages. As a value it says which.
+/// Shows records to RecordPages: of a bucket those that its members say.
 struct RecordWalk {
   using Key = std::string_view;
   using Record = io::ObjectRecord;
   using Last = std::string;
 
-  std::string up_to = {};  ///< shows no record after this name; empty: all
+  std::string prefix = {};                ///< of the names that it shows
+  std::string up_to = {};                 ///< shows no record after this name; empty: all
+  TurnFor purpose = TurnFor::background;  ///< whose turns at the drive it takes
 
   /// Shows `look` the records after a name until it returns false. This must outlive the task.
   /// Errors: of Drive::walk().
@@ -27,7 +29,7 @@ struct RecordWalk {
       if (!up_to.empty() && name > up_to) return {.stop = true, .skip_to = {}};
       return {.stop = !look(name, std::move(record)), .skip_to = {}};
     };
-    return drive.walk(bucket, "", std::move(after), std::move(visit));
+    return drive.walk(bucket, prefix, std::move(after), std::move(visit), purpose);
   }
 };
 

@@ -10,15 +10,15 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/proc_files.h"
+#include "target/drive/record_pages.h"
 #include "target/replica/node_copies.h"
 #include "target/request/handlers.h"
 
 namespace tarn::target {
 namespace {
 
-/// Records that one visit to a drive's thread counts: about a tenth of a second, so that a long
-/// count keeps no thread for long.
-constexpr std::size_t kSummarySlice = 100'000;
+/// About a tenth of a second, so that a long count keeps no thread for long.
+constexpr PageSize kSummaryPage{.records = 100'000};
 constexpr std::size_t kSummaryPageEntries = 10'000;
 
 using Shows = std::function<bool(std::string_view)>;  // empty: all names
@@ -26,19 +26,13 @@ using Shows = std::function<bool(std::string_view)>;  // empty: all names
 Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std::string prefix,
                                              Shows shows) {
   api::BucketSummary sum;
-  std::string after;
-  for (bool more = true; more;) {
-    more = false;
-    std::size_t seen = 0;
-    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-      if (record.kind == io::ObjectRecord::Kind::object && (!shows || shows(name)))
-        sum.add_object(record.size);
-      more = ++seen == kSummarySlice;
-      if (more) after = std::string(name);
-      return {.stop = more, .skip_to = {}};
-    };
-    CO_TRY_OK(co_await drive.walk(bucket, prefix, after, visit, TurnFor::client));
-  }
+  const auto add = [&](std::string_view name, const io::ObjectRecord& record, auto&) {
+    if (record.kind == io::ObjectRecord::Kind::object && (!shows || shows(name)))
+      sum.add_object(record.size);
+  };
+  RecordPages<NoItem> pages(drive, bucket, add, kSummaryPage, "",
+                            {.prefix = std::move(prefix), .purpose = TurnFor::client});
+  while (pages.more()) CO_TRY_OK(co_await pages.next());
   co_return sum;
 }
 

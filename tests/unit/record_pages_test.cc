@@ -49,7 +49,7 @@ TEST_CASE("record pages: each record once, whatever ends a page", "[target][driv
 TEST_CASE("record pages: no page goes past the last name of a range", "[target][drive]") {
   Fixture f;
   for (const char* name : {"a", "b", "c", "d", "e"}) REQUIRE(f.put(name, name).has_value());
-  const auto pages = [&](std::string up_to, PageSize size = {}) {
+  const auto pages = [&](const std::string& up_to, PageSize size = {}) {
     return all_pages({*f.drive, BucketId(1), objects_only(), size, "a", {.up_to = up_to}});
   };
   CHECK(pages("c") == std::vector<Names>{{"b", "c"}});
@@ -57,6 +57,14 @@ TEST_CASE("record pages: no page goes past the last name of a range", "[target][
   CHECK(pages("d", {.items = 2}) == std::vector<Names>{{"b", "c"}, {"d"}});
   CHECK(pages("c", {.records = 2}) == std::vector<Names>{{"b", "c"}, {}});
   CHECK(pages("a") == std::vector<Names>{{}});
+}
+
+TEST_CASE("record pages: only names that begin with a prefix", "[target][drive]") {
+  Fixture f;
+  for (const char* name : {"a", "b", "ba", "bb", "c"}) REQUIRE(f.put(name, name).has_value());
+  const RecordWalk walk{.prefix = "b", .purpose = TurnFor::client};
+  CHECK(all_pages({*f.drive, BucketId(1), objects_only(), {.items = 2}, "", walk}) ==
+        std::vector<Names>{{"b", "ba"}, {"bb"}});
 }
 
 TEST_CASE("record pages: a page ends after all items of a record", "[target][drive]") {
