@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-/// Words that mean something only together with others.
+/// Words that mean something only together with other ones.
 struct Words {
   std::string dir;
   std::string secret;

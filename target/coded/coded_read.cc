@@ -11,7 +11,7 @@ namespace {
 /// Newer records that one reader follows. A repair makes one for each slice that it moves.
 constexpr int kLooksMax = 4;
 
-/// Of a record whose coding was checked when it was read.
+/// The layout of a record whose coding was checked when it was read.
 ec::Layout layout_of(const io::ObjectRecord& record) {
   TARN_CHECK(record.coding.has_value());
   const auto layout = ec::Layout::of(geometry_of(*record.coding), record.size);

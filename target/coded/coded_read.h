@@ -22,14 +22,14 @@ class CodedReader {
   CodedReader(TargetNode& node, const ObjectName& name, const io::ObjectRecord& record,
               std::uint64_t begin, std::uint64_t end, TurnFor purpose = TurnFor::client);
 
-  /// The next bytes, as views until the call after; none: all were given. When all of the object is
-  /// read, the last bytes come only when the whole matches its checksum. unavailable when fewer
-  /// than k slices can be had now, or the object is another one by now; corrupt when fewer are left
-  /// for good, or k are there, and the whole is another all the same.
+  /// The next bytes, as views until the call after; none: all were returned. The last bytes come
+  /// only when the whole object matches its checksum. unavailable when fewer than k slices can be
+  /// had now, or the object is another one by now; corrupt when fewer are left for good, or when k
+  /// are there, and the whole is another all the same.
   Task<Result<std::span<const std::span<const std::byte>>>> next();
   /// After an error of next(): the name has another version by now, or none.
   [[nodiscard]] bool overtaken() const { return overtaken_; }
-  /// Which slices gave something else than was stored.
+  /// The slices that were not what was stored.
   [[nodiscard]] ec::SliceNumbers bad() const { return slices_.bad(); }
 
  private:
@@ -41,11 +41,11 @@ class CodedReader {
   const ObjectName name_;
   const std::uint64_t set_;
   const ec::Layout layout_;
-  const ec::Stripes stripes_;  // that are read
+  const ec::Stripes stripes_;  // to be read
   ec::Decoder decoder_;
   SliceSet slices_;
   const std::uint64_t xxh64_;
-  std::optional<Xxh64Stream> seen_;  // when all of the object is read
+  std::optional<Xxh64Stream> seen_;  // if all of the object is read
   bool given_ = false;               // the decoder's stripe
   int looks_ = 0;                    // at newer records
   bool overtaken_ = false;

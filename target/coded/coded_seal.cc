@@ -88,7 +88,7 @@ Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
     if (goals.empty()) co_return;
     io::ObjectRecord version = object.record;
     version.coding = coding(object.record.generation, sealed_, "");
-    // A client waits for the end of this write, and others for the name's lock.
+    // A client waits for the end of this write, and other writers for the name's lock.
     const auto made = co_await remake_slices(node_, name_, version, goals, TurnFor::client);
     for (std::size_t i = 0; i < goals.size(); ++i) {
       if (made && (*made)[i] != nullptr) {

@@ -48,7 +48,7 @@ Task<Result<std::unique_ptr<CodedWrite>>> CodedWrite::begin(TargetNode& node, Ob
   co_return write;
 }
 
-/// Where each slice shall be, when those are not asked that have refused.
+/// Returns a place for each slice, without the targets that have refused.
 std::vector<cluster::SlicePlace> CodedWrite::plan() {
   const auto state = node_.view.state();
   std::vector<std::string> holders(lanes_.size());
@@ -132,7 +132,7 @@ std::size_t CodedWrite::wanted() const {
   return terms_.owner_only ? 1 : lanes_.size() + (terms_.full_copy ? 1 : 0);
 }
 
-/// How many slices are acknowledged: with k of them the first loss would be one of the object.
+/// Number of slices to be acknowledged: with k of them the first loss would be one of the object.
 std::size_t CodedWrite::needed() const {
   if (terms_.strict || terms_.owner_only) return wanted();
   return terms_.geometry.k + (SAFETY("safety.enough_slices") ? 1 : 0);
@@ -152,8 +152,8 @@ Status CodedWrite::enough() const {
               there, wanted(), name_.object, needed(), last_.message);
 }
 
-/// Missing slices are made out of the others at the end, if there are enough of them, and targets
-/// that take them.
+/// Missing slices are made out of the other slices at the end, if these are enough, and targets
+/// take them.
 Status CodedWrite::can_go_on() {
   Status now = enough();
   if (now || terms_.owner_only || good().size() < terms_.geometry.k) return now;

@@ -16,15 +16,15 @@
 
 namespace tarn::target {
 
-/// A new version of a coded object on its way: bytes come in, slices go to their holders while they
-/// come, and nothing of it counts before a record names them (docs/decisions/019, "A write"). For
+/// A new version of a coded object on its way: bytes come in, and slices go to their holders at the
+/// same time. Nothing of it counts before a record names them (docs/decisions/019, "A write"). For
 /// one coroutine; its end gives up what was not sealed.
 class CodedWrite {
  public:
   struct Terms {
     ec::Geometry geometry;
     bool full_copy = false;   ///< this target keeps the object as it is, too
-    bool owner_only = false;  ///< nothing but the full copy, so far, whatever the layout
+    bool owner_only = false;  ///< only the full copy, so far, whatever the layout
     bool strict = false;      ///< all slices, on as many targets as a full cluster has, or none
   };
   /// Finds a holder for each slice. `length`: of the object, if that is known. unavailable, or
@@ -36,7 +36,7 @@ class CodedWrite {
   CodedWrite(const CodedWrite&) = delete;
   CodedWrite& operator=(const CodedWrite&) = delete;
 
-  /// Where the next bytes belong: never empty.
+  /// The room for the next bytes: never empty.
   [[nodiscard]] std::span<std::byte> room() { return encoder_.room(); }
   /// The first `bytes` of room() are there. Waits for holders that lag; one that fails is left out,
   /// and replaced by seal(). unavailable when fewer than k are left, or when it is clear that
@@ -48,11 +48,11 @@ class CodedWrite {
   [[nodiscard]] std::uint64_t size() const { return encoder_.object_bytes(); }
   [[nodiscard]] std::uint64_t xxh64() const { return encoder_.xxh64(); }
 
-  /// The coding that seal() will give, when all goes well, for a record of this generation.
+  /// The coding that seal() will return, when all goes well, for a record of this generation.
   [[nodiscard]] io::Coding planned(const Generation& written) const;
   /// Makes slices of what was written, durably, for the version that `object` is: its generation,
-  /// size, checksum and time. Slices that no holder has are made again at others, out of the rest.
-  /// Returns the coding that names all that is sealed. Under the name's lock. After an error
+  /// size, checksum and time. Slices that no holder has are made again at other holders, out of the
+  /// rest. Returns the coding that names all that is sealed. Under the name's lock. After an error
   /// nothing may name any of it, and it goes.
   Task<Result<io::Coding>> seal(const io::ObjectAttribute& object);
   /// Holders that failed while they sealed a slice may have it all the same, and no record names it
@@ -101,17 +101,17 @@ class CodedWrite {
   std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
   std::shared_ptr<SliceLane> full_copy_;                      // null: there is none, or it failed
   std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // holder and index
-  std::string full_copy_sealed_;                              // where; empty: nowhere
+  std::string full_copy_sealed_;                              // its holder; empty: none
   std::set<std::string> refused_;                             // targets that failed, or refused
-  Error last_;                                                // why the last of them did
+  Error last_;                                                // reason why the last of them did
   bool degraded_ = false;                                     // as the last plan would have it
 };
 
 /// CodedWrite::begin() as the bucket of `wanted`, which is coded, wants it.
 Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const ObjectRequest& wanted,
                                                       std::optional<std::uint64_t> length);
-/// The same with all that an unpublished work file holds. corrupt when its drive gives back
-/// something else than was written.
+/// The same with all that an unpublished work file holds. corrupt when its drive returns something
+/// else than was written.
 Task<Result<std::unique_ptr<CodedWrite>>> encode_file(TargetNode& node, const ObjectRequest& wanted,
                                                       WorkFile& file, std::uint64_t size,
                                                       std::uint64_t xxh64);

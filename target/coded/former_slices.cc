@@ -17,7 +17,7 @@ bool former_slices_names(const io::ObjectRecord& record, std::uint64_t set, std:
   return record.coding && record.coding->set == set && record.coding->holders[slice] == holder;
 }
 
-/// Until it has heard, or it is time to leave it to the holders that ask.
+/// Repeats the order until the holder has it, or it is time to leave it to the holder, which asks.
 Task<void> drop_patiently(TargetNode& node, std::string holder, SliceDrop order) {
   for (auto wait = kPauseFirst; wait <= kPauseLast; wait *= 2) {
     const Status told = co_await drop_at(node, holder, order);

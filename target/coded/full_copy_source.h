@@ -21,7 +21,7 @@ class FullCopySource {
                                                             SliceKey key, std::uint64_t bytes,
                                                             TurnFor purpose);
 
-  /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were given.
+  /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were returned.
   Task<Result<std::size_t>> next(std::span<std::byte> into);
 
  private:

@@ -82,7 +82,7 @@ Task<Result<SliceUpload>> SliceUpload::open(TargetNode& node, std::string holder
   std::string target = with(kSliceWritePath, to_query(write, holder_calls_present(node)));
   CO_TRY(auto stream, co_await open_stream(node, holder, http::Method::put, std::move(target),
                                            {{"Expect", "100-continue"}}, write.bytes));
-  // It reports before the first byte if it has a drive for the slice.
+  // The holder reports before the first byte if it has a drive for the slice.
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(no_answer(holder, answer.error()));
   if (answer->status == 100) co_return SliceUpload(std::move(holder), std::move(stream));
@@ -91,7 +91,7 @@ Task<Result<SliceUpload>> SliceUpload::open(TargetNode& node, std::string holder
 }
 
 Task<Status> SliceUpload::write(std::span<const std::byte> bytes) {
-  // It refuses what it does not take before it has read it.
+  // The holder refuses what it does not take before it has read it.
   if (stream_.answer_ready()) {
     CO_TRY_OK(co_await read_answer());
     co_return fail(Errc::disconnected, "target t[{}] answered before the slice had ended", holder_);

@@ -61,11 +61,11 @@ Task<Status> abandon_at(TargetNode& node, std::string holder, SliceToken token);
 /// Ok: it has heard that the slice is not needed up to that generation.
 Task<Status> drop_at(TargetNode& node, std::string holder, SliceDrop drop);
 
-/// Tells the owner of an object of a slice here that must be made anew.
+/// Reports a slice here that must be made anew to the owner of its object.
 Task<Status> tell_bad(TargetNode& node, std::string owner, SliceKey key);
-/// For each slice, at most kSlicesAtOnce, whether it is at `holder`, which may be this target. One
-/// that is down, or does not answer, may be back with them; one that is out, or no member, has lost
-/// them.
+/// Returns for each slice, at most kSlicesAtOnce, if it is at `holder`, which may be this target. A
+/// holder that is down, or does not answer, may be back with them; one that is out, or no member,
+/// has lost them.
 Task<std::vector<SliceSeen>> states_at(TargetNode& node, std::string holder,
                                        std::vector<SliceKey> keys);
 /// Returns the owner's verdicts on slices that this target has; `wait` for all when it does not

@@ -41,7 +41,7 @@ class ObjectBytes {
   std::optional<FullCopy> full_copy_;
   std::optional<BlockReader> blocks_;
   std::optional<CodedReader> coded_;
-  std::span<const std::span<const std::byte>> parts_;  // of the coded object, not yet given
+  std::span<const std::span<const std::byte>> parts_;  // of the coded object, not yet returned
   std::size_t in_part_ = 0;                            // bytes of the first that were
 };
 

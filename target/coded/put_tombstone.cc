@@ -22,7 +22,7 @@ Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wa
   std::optional<io::Coding> former;
   if (!present.empty()) former = present.front().record.coding;
   if (replica_count_of(node, name.bucket).many()) {
-    // Before others have the tombstone: whether there is a place for it here.
+    // Checks, before other replicas have the tombstone, that there is a place for it here.
     if (present.empty()) CO_TRY_OK(takes_writes(node, name));
     VersionInFlight outbound;
     outbound.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};

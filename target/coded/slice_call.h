@@ -21,8 +21,8 @@ struct SliceCall {
   std::string holder;
   SliceKey key;
   ec::Layout layout;    ///< of the object
-  ec::Stripes rest;     ///< that may be asked for yet, when the slice is to be opened
-  ec::Stripes missing;  ///< that are asked for now
+  ec::Stripes rest;     ///< to be asked for yet, when the slice is to be opened
+  ec::Stripes missing;  ///< asked for now
   TurnFor purpose;
   bool unless_slow;  ///< timeout when the slice is on a slow drive
   /// Null: it is to be opened first. The caller's again after a good result.
@@ -37,8 +37,9 @@ void start(TargetNode& node, const std::shared_ptr<SliceCall>& call,
            std::shared_ptr<asio::steady_timer> bell);
 
 /// Returns the time after which a slice is late, so that another one is asked for instead
-/// (docs/reliability.md C11): 4 times what half of the others took, and no less than kLateAtLeast;
-/// kLateAlone while fewer than half of all `asked` have come. `took` is put in order. Pure.
+/// (docs/reliability.md C11): 4 times what half of the other slices took, and no less than
+/// kLateAtLeast; kLateAlone while fewer than half of all `asked` have come. `took` is put in order.
+/// Pure.
 [[nodiscard]] std::chrono::steady_clock::duration late_after(
     std::span<std::chrono::steady_clock::duration> took, std::size_t asked);
 inline constexpr std::chrono::milliseconds kLateAtLeast{500};

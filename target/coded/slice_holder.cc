@@ -30,7 +30,8 @@ std::set<std::string> drives_away(const ObjectStore& store) {
   return out;
 }
 
-/// Of a slice that is not here: with a drive that is away, also since just now, it may come back.
+/// State of a slice that is not here: with a drive that is away, also since just now, it may come
+/// back.
 SliceSeen absent_here(TargetNode& node) {
   const BootTime now = node.clock.boot_time();
   node.drives_away.learn(drives_away(node.store), now);
@@ -67,7 +68,7 @@ bool leaves(std::uint64_t flags) {
   return (flags & (cluster::kMaintenance | cluster::kDecommission)) != 0;
 }
 
-/// So that all slices are away some time.
+/// Refuses new slices while this target leaves, so that all slices are away some time.
 Status check_stays(const TargetNode& node) {
   if (!leaves(own_flags(node))) return {};
   return fail(Errc::unavailable,
@@ -94,7 +95,7 @@ Task<Result<std::unique_ptr<NewSlice>>> create_with_room(TargetNode& node, Objec
 Task<Status> drop_here(TargetNode& node, const SliceDrop& drop) {
   const auto dropped =
       co_await unless_hung(node, nullptr, node.store.slices().drop(drop.key, drop.up_to));
-  // It is asked about again when the drive is.
+  // The owner is asked about the slice again when the drive is back.
   if (!dropped)
     obs::log("target").warn("slice not dropped object={} slice={} err={}", drop.key.name,
                             drop.key.index, dropped.error().message);
@@ -175,7 +176,7 @@ Task<SliceSeen> state_here(TargetNode& node, SliceKey key) {
   if (!*found) co_return absent_here(node);
   // Its file as well: an entry is soon believed.
   auto opened = co_await (*found)->drive->open_slice(key);
-  // It has moved to another drive meanwhile, or was dropped.
+  // The slice has moved to another drive meanwhile, or was dropped.
   if (opened && *opened == nullptr) opened = co_await node.store.slices().open(key);
   if (opened)
     co_return SliceSeen{SliceState::good, cluster::placement_digest((*found)->drive->id())};

@@ -20,8 +20,8 @@ Task<Result<std::unique_ptr<NewSlice>>> begin_slice(TargetNode& node, const Slic
 /// been used.
 Status keep_slice(TargetNode& node, SliceToken token, WrittenSlice written);
 /// Makes a slice of what was written under the token: on stable storage when it returns. Errors:
-/// not_found (no such token), conflict (a newer one is here), checksum_mismatch (it is not what the
-/// order says), bucket_not_found, unavailable as begin_slice(); then, and after any other, what was
+/// not_found (no such token), conflict (a newer one is here), checksum_mismatch (it is not as in
+/// the order), bucket_not_found, unavailable as begin_slice(); then, and after any other, what was
 /// written is gone.
 Task<Status> seal_slice(TargetNode& node, SliceSeal seal);
 /// The slice is not needed up to this generation: it goes a while later (SliceDrops).
@@ -30,7 +30,7 @@ void drop_slice_later(TargetNode& node, SliceDrop drop);
 /// Notes an error that a reader met at a slice here: a slice that is not what was stored, or cannot
 /// be read, counts as missing from then on, and its owner hears of it.
 void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met);
-/// Tells the owners of bad slices here of them.
+/// Reports bad slices here to their owners.
 Task<void> tell_of_bad_slices(TargetNode& node);
 /// Returns for each slice if it is here, and not known to be bad, and on which drive.
 Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey> keys);
@@ -38,7 +38,7 @@ Task<std::vector<SliceSeen>> states_here(TargetNode& node, std::vector<SliceKey>
 /// other targets have them. A leaver that has none will have none (begin_slice()).
 Task<Result<bool>> is_needed_for_slices(TargetNode& node);
 
-/// Removes at once what drop_slice_later() was told, for room on a drive: a reader by an older
+/// Removes at once what drop_slice_later() has noted, for room on a drive: a reader by an older
 /// record begins anew.
 Task<void> drop_slices_now(TargetNode& node);
 

@@ -41,8 +41,8 @@ Task<bool> may_be_the_last(TargetNode& node, const SliceKey& key, std::size_t k)
   co_return left.may_be_the_object(k);
 }
 
-/// Nothing was ever known of the object here, or that has been forgotten: from now on it is known
-/// not to be there.
+/// Notes that the object is not there, when nothing was ever known of it here, or that is
+/// forgotten.
 Task<Result<Generation>> note_absence(TargetNode& node, const ObjectRequest& wanted,
                                       const OwnedNames::Write& write) {
   CO_TRY_OK(co_await delete_present(node, wanted, {}, write));
@@ -58,7 +58,7 @@ Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& want
   CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
-  if (newest.holder != nullptr) co_return Verdict{};  // it comes here first
+  if (newest.holder != nullptr) co_return Verdict{};  // the version comes here first
   if (newest.record && slice_judge_names(*newest.record, slice.key, holder))
     co_return Verdict{Verdict::Kind::keep};
   if (newest.record && newest.record->generation >= slice.generation)

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLaneLookEvery{250};
 
 }  // namespace
 
-/// Of a full copy a stripe comes as k units.
+/// Makes the queue of a full copy k times as long: its stripe comes as k units.
 SliceLane::SliceLane(TargetNode& node, std::string holder, SliceWrite write,
                      const asio::any_io_executor& executor)
     : node_(node),
@@ -146,7 +146,7 @@ Task<Status> SliceLane::finish() {
       fail_with({Errc::unavailable, fmt::format("target t[{}] has lost its lease", holder_)});
       continue;
     }
-    // A write that has begun on a drive that hangs gives no answer.
+    // A write that has begun on a drive that hangs sends no answer.
     if (const Status usable = drive_ ? drive_->usable() : Status(); !usable) {
       fail_with(usable.error());
       continue;

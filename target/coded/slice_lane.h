@@ -46,8 +46,8 @@ class SliceLane : public std::enable_shared_from_this<SliceLane> {
   [[nodiscard]] bool has_room() const { return queue_.size() < queued_max_; }
   /// Ok: all of it is there, to be sealed under token().
   Task<Status> finish();
-  /// Makes a slice of what finish() has brought there: of the version that `object` says, for a
-  /// record of generation `named_by`. With `anew` also in place of one that is as new. Errors as
+  /// Makes a slice of what finish() has brought there: of the version that `object` describes, for
+  /// a record of generation `named_by`. With `anew` also in place of one that is as new. Errors as
   /// seal_slice(); then it has failed.
   Task<Status> seal(const io::ObjectAttribute& object, Generation written, Generation named_by,
                     bool anew);

@@ -94,15 +94,15 @@ struct SliceRead {
 [[nodiscard]] api::Query to_query(const SliceDrop& drop, const AsOf& as_of);
 [[nodiscard]] Result<SliceDrop> slice_drop_of(const api::Query& query);
 
-/// So many slices are asked about at once.
+/// Most slices that are asked about at once.
 inline constexpr std::size_t kSlicesAtOnce = 1000;
-/// Of a body, question or answer, that is about so many.
+/// Most bytes of a body, question or answer, that is about so many slices.
 inline constexpr std::size_t kSlicesBytesMax = 4U << 20U;
 
 /// State of a slice where a record names it.
 enum class SliceState : std::uint8_t {
   good,
-  waiting,  ///< it is not there, and may come back by itself
+  waiting,  ///< not there, and may come back by itself
   missing
 };
 /// A slice where it is, and the generation that it has there.
@@ -116,8 +116,8 @@ struct HeldSlice {
 struct SliceVerdict {
   enum class Kind : std::uint8_t {
     keep,  ///< the newest record names it there
-    wait,  ///< that cannot be told now
-    drop   ///< it is not needed with a generation up to `up_to`
+    wait,  ///< not known now
+    drop   ///< not needed with a generation up to `up_to`
   };
   Kind kind = Kind::wait;
   Generation up_to = {};

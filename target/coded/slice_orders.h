@@ -11,8 +11,8 @@ namespace tarn::target {
 // Attribute and label of a slice. Pure.
 
 /// The order to seal slice `slice` (io::kFullCopy: the full copy) of the version that `object`
-/// says, whose set was written under `written`, for a record of generation `named_by`.
-/// invalid_argument when the names are too long for a label.
+/// describes. Its set was written under `written`; the record that names it has generation
+/// `named_by`. invalid_argument when the names are too long for a label.
 [[nodiscard]] Result<SliceSeal> seal_order(const io::ObjectAttribute& object,
                                            const ec::SliceId& slice, const Generation& written,
                                            const Generation& named_by, SliceToken token);

@@ -35,7 +35,7 @@ Task<Result<std::shared_ptr<SliceLane>>> slice_remake_open_lane(TargetNode& node
   co_return co_await SliceLane::open(node, std::move(goal.holder), std::move(write));
 }
 
-/// Those that have not failed, in the order of their slices.
+/// Returns the lanes that have not failed, in the order of their slices.
 Lanes of_use(const Lanes& lanes) {
   Lanes out;
   for (const auto& lane : lanes)
@@ -120,7 +120,7 @@ Task<Result<std::shared_ptr<SliceLane>>> copy_slice(TargetNode& node, ObjectName
 
 namespace {
 
-/// For each goal a lane; null: its holder takes none.
+/// Returns a lane for each goal; null: its holder takes none.
 Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Coding& coding,
                        const std::vector<SliceGoal>& goals, std::uint64_t bytes, TurnFor purpose,
                        const Refused& refused) {

@@ -22,11 +22,11 @@ struct SliceGoal {
 /// Is called with each holder that did not take its slice, or not all of it, and why. May be empty.
 using Refused = std::function<void(const std::string& holder, const Error& error)>;
 
-/// Makes slices of an object out of others that `version.coding` names, and brings each to its new
-/// holder, where it waits to be sealed. For each goal its lane; null: its holder failed, or does
-/// not take it. An error when k slices cannot be had: then nothing is anywhere. `purpose`: who
-/// waits for it; the holders of the others let their clients go before a repair, and before no
-/// client.
+/// Makes slices of an object out of other ones that `version.coding` names, and brings each to its
+/// new holder, where it waits to be sealed. For each goal its lane; null: its holder failed, or
+/// does not take it. An error when k slices cannot be had: then nothing is anywhere. `purpose`: the
+/// kind of waiter; the holders of the other slices let their clients go before a repair, and before
+/// no client.
 Task<Result<std::vector<std::shared_ptr<SliceLane>>>> remake_slices(
     TargetNode& node, ObjectName name, const io::ObjectRecord& version,
     std::vector<SliceGoal> goals, TurnFor purpose, Toll toll = {}, Refused refused = {});

@@ -14,7 +14,7 @@ namespace tarn::target {
 struct SliceSeen {
   SliceState state = SliceState::missing;
   /// A number of the drive that has a good one, of no other drive of the cluster: slices with the
-  /// same number are lost together. 0: it does not say.
+  /// same number are lost together. 0: the holder does not report it.
   std::uint64_t drive = 0;
   /// True if the target is down, or did not answer. Not in any message.
   bool unheard = false;

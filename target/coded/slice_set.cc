@@ -107,7 +107,7 @@ void SliceSet::next_batch(std::uint64_t stripe) {
   }
 }
 
-/// For the next blocks of all chosen slices that do not have them.
+/// Starts calls for the next blocks of all chosen slices that do not have them.
 void SliceSet::start_calls(std::uint64_t stripe) {
   const ec::Stripes rest{stripe, end_ - stripe};
   // One that is opened inside of a batch begins there.

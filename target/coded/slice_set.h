@@ -13,10 +13,10 @@
 namespace tarn::target {
 
 /// The slices of one object that are read at the same time, stripe by stripe: k of them, or those
-/// that are wanted. One whose holder fails, or that gives what was not stored, is left out, and
-/// another one takes its place from that stripe on; one that is late (late_after()), or on a drive
-/// known to be slow, is passed over in the same way while there is another one. For one coroutine;
-/// `node` must outlive it.
+/// that are wanted. One whose holder fails, or that is not what was stored, is left out: another
+/// one takes its place from that stripe on. One that is late (late_after()), or on a drive known to
+/// be slow, is passed over in the same way while there is another one. For one coroutine; `node`
+/// must outlive it.
 class SliceSet {
  public:
   /// `coding`: the targets that have them. `wanted`: if all of these are there they are enough
@@ -38,10 +38,11 @@ class SliceSet {
   /// After an error of fill(): the same slices as a newer record has them. Those that have other
   /// holders there are tried again, there; true if there are any.
   bool move_to(io::Coding coding);
-  /// True if fewer than k would be left even if all holders that are away came back: the others
-  /// reported that they do not have theirs, or have something else, or are no longer members.
+  /// True if fewer than k would be left even if all holders that are away came back: the other
+  /// holders reported that they do not have theirs, or have something else, or are no longer
+  /// members.
   [[nodiscard]] bool lost() const;
-  /// Which slices gave something else than was stored.
+  /// The slices that were not what was stored.
   [[nodiscard]] ec::SliceNumbers bad() const { return bad_; }
 
  private:
@@ -67,10 +68,10 @@ class SliceSet {
   std::shared_ptr<asio::steady_timer> bell_;                      // rung by these
   std::vector<std::chrono::steady_clock::duration> took_;         // of those of `batch_`
   ec::SliceNumbers left_out_;
-  ec::SliceNumbers late_;  // passed over, as long as there are others
-  bool slow_too_ = false;  // there are no others
+  ec::SliceNumbers late_;  // passed over, as long as there are further ones
+  bool slow_too_ = false;  // there are no further ones
   ec::SliceNumbers bad_;
-  ec::SliceNumbers gone_;     // not at their holders, which said so, or bad there
+  ec::SliceNumbers gone_;     // not at their holders, as these report, or bad there
   ec::SliceNumbers fetched_;  // have the blocks of `batch_`
   ec::Stripes batch_;
 };

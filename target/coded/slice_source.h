@@ -19,20 +19,20 @@ namespace tarn::target {
 /// coroutine, which must not be ended while fetch() runs.
 class SliceSource {
  public:
-  /// For the blocks of `stripes`. `layout`: of the object. Errors: object_not_found (no such slice
-  /// there), timeout (`unless_slow`: it is on a slow drive), and those of SliceDownload::open() and
-  /// SlicesHere::open().
+  /// Opens a source of the blocks of `stripes`. `layout`: of the object. Errors: object_not_found
+  /// (no such slice there), timeout (`unless_slow`: it is on a slow drive), and those of
+  /// SliceDownload::open() and SlicesHere::open().
   static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string holder,
                                                          SliceKey key, const ec::Layout& layout,
                                                          ec::Stripes stripes, TurnFor purpose,
                                                          bool unless_slow = false);
 
-  /// How many blocks fit into its memory.
+  /// Number of blocks that fit into its memory.
   [[nodiscard]] static std::uint64_t blocks_at_once(const ec::Layout& layout) {
     return PooledBuffer::kSmallBytes / layout.geometry().block_bytes;
   }
   /// Brings the blocks of the next stripes, at most blocks_at_once(). They are as the holder's
-  /// drive gave them, which compared them; what came over the network must be compared again.
+  /// drive returned them, which compared them; what came over the network must be compared again.
   Task<Status> fetch(ec::Stripes stripes);
   /// One of those that fetch() brought last, until the next fetch().
   [[nodiscard]] std::span<const std::byte> block(std::uint64_t stripe) const;
@@ -48,10 +48,10 @@ class SliceSource {
   PooledBuffer buffer_;
   ec::Stripes fetched_;
   std::optional<SliceDownload> download_;
-  // Of a slice that lies here, which is read by the MiB:
+  // Reader of a slice that lies here, which is read by the MiB:
   std::unique_ptr<BlockReader> reader_;
   PooledBuffer read_;
-  std::uint64_t read_begin_ = 0;  // what `read_` holds of the file
+  std::uint64_t read_begin_ = 0;  // part of the file in `read_`
   std::uint64_t read_end_ = 0;
 };
 

@@ -31,7 +31,7 @@ class BodyChecksums {
   /// checksum_mismatch when one of them differs. `xxh64` has been computed anyway.
   Status check(std::uint64_t xxh64);
   /// Notes in `custom` the type and value that keep() asked for, in place of all reserved keys.
-  /// XXH64 is in every record and is not noted. After check(), which says `xxh64`.
+  /// XXH64 is in every record and is not noted. After check(), which returns `xxh64`.
   void note_kept(api::CustomMetadata& custom) const;
 
  private:

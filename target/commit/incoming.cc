@@ -21,7 +21,8 @@
 namespace tarn::target {
 namespace {
 
-/// Of a mirrored name what can be seen, and of one whose drive is away what the others have.
+/// Returns the visible records of a mirrored name. Of another name, whose drive may be away,
+/// returns what the other drives have.
 Task<Result<std::vector<Located>>> lookup_for_write(TargetNode& node, ObjectName name) {
   if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
   co_return co_await find_here(node, std::move(name));
@@ -46,7 +47,7 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
   std::string sent = head.chunked          ? std::string(security::kChunkedLength)
                      : head.content_length ? std::to_string(*head.content_length)
                                            : "none";
-  // Other verbs than PUT may come without body, said or unsaid.
+  // Verbs other than PUT may come without body, announced or not.
   if (head.method != http::Method::put && !head.has_body()) sent = "";
   if (sent == claim.length) return {};
   return fail(
@@ -180,8 +181,8 @@ Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNa
   co_return Status();
 }
 
-/// The file of a coded object is empty: where a drive fails with it, others have the slices, and
-/// another drive takes the record.
+/// The file of a coded object is empty: where a drive fails with it, other holders have the slices,
+/// and another drive takes the record.
 Task<Status> publish_new(TargetNode& node, const ObjectName& name, NewBytes& bytes,
                          io::ObjectAttribute attribute, std::vector<Located> present,
                          cluster::Durability durability) {
@@ -278,7 +279,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   io::ObjectRecord record = attribute.record;
   cluster::Durability durability = wanted.bucket.props.durability;
   if (on_nodes && durability == cluster::Durability::nosync)
-    durability = cluster::Durability::full;  // others rely on what each replica has
+    durability = cluster::Durability::full;  // targets rely on what each replica has
   if (on_nodes && SAFETY("safety.copies_first")) {
     const VersionInFlight outbound{attribute, &file, &bytes.blocks, nullptr,
                                    bytes.coded != nullptr};

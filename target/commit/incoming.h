@@ -30,8 +30,8 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
                           const std::function<void(std::uint64_t)>& written = nullptr);
 
 /// Appends an object's verified bytes to `file`: those of a coded one are decoded. `from`, what
-/// `name` has here, must be held by a shared_ptr. cancelled when `stop` says so. `also`, unless
-/// null, sees the bytes, too.
+/// `name` has here, must be held by a shared_ptr. cancelled when `stop` is requested. `also`,
+/// unless null, sees the bytes, too.
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop = {}, BodyChecksums* also = nullptr);
 
@@ -46,7 +46,7 @@ struct NewBytes {
   /// Null, or the version that these bytes are: if it is still the newest (else conflict), the new
   /// one has its number, time and metadata.
   const io::ObjectRecord* same_as = nullptr;
-  /// When the version was made; nothing: now.
+  /// Time when the version was made; nothing: now.
   std::optional<std::int64_t> modified_ns = std::nullopt;
 };
 [[nodiscard]] NewBytes new_bytes(WorkFile& file, const Digests& digests);

@@ -64,7 +64,7 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
   out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
   for (const auto& [key, value] : record.custom)
-    if (!api::is_reserved_key(key))  // the bucket there says which checksum it keeps
+    if (!api::is_reserved_key(key))  // the bucket there decides which checksum it keeps
       out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
   for (const char* condition : {"If-Match", "If-None-Match", "If-Unmodified-Since"})
@@ -83,7 +83,7 @@ Error peer_lost(const Destination& to, const Error& cause) {
                                          to.owner->id, to.object.display(), cause.message)};
 }
 
-/// It knows a newer map than we do.
+/// Error of a copy whose receiver knows a newer map than we do.
 Error moved_on(const Destination& to) {
   return {Errc::unavailable,
           fmt::format("{} has just got another owner than target t[{}]; try again",
@@ -98,7 +98,7 @@ Task<Status> send_bytes(http::ClientStream& stream, ObjectBytes& bytes, std::sto
     CO_TRY(const std::size_t got, co_await bytes.next(buffer.span()));
     if (got == 0) break;
     const Status sent = co_await stream.write(buffer.span().first(got));
-    if (!sent) co_return Status();  // the peer may have said why: its answer tells
+    if (!sent) co_return Status();  // the peer may have sent why: see its answer
   }
   if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
   co_return Status();

@@ -7,7 +7,7 @@
 
 namespace tarn::target {
 
-/// Where a copy shall go: the bucket as it is now, and the target that owns the name, which may be
+/// Destination of a copy: the bucket as it is now, and the target that owns the name, which may be
 /// this one.
 struct Destination {
   ObjectRequest object;                  ///< without claim
@@ -32,10 +32,10 @@ Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source,
 /// cluster does not have is fetched first. Null when there is none. cancelled on `stop`.
 Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node, const ObjectRequest& wanted,
                                                       std::stop_token stop = {});
-/// Makes `to` a copy of `from`, which is what `name` has here, custom metadata included, durably:
-/// here, or by a PUT that this target signs when another one owns the name. The bytes are compared
-/// with their checksums on the way. Takes the destination's lock at its commit only, and no other.
-/// cancelled when it was told to stop; then nothing is there but what was there before.
+/// Makes `to` a durable copy of `from`, which is what `name` has here, custom metadata included.
+/// Writes it here, or by a PUT that this target signs when another one owns the name. The bytes are
+/// compared with their checksums on the way. Takes the destination's lock at its commit only, and
+/// no other. cancelled when it was asked to stop; then nothing is there but what was there before.
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,
                      OpenObject& from, const Destination& to, CopyTerms terms = {});
 

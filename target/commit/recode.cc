@@ -90,7 +90,7 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   const auto alone = co_await node.store.locks().acquire("recode/" + name.key());
   CO_TRY(ObjectRequest request, request_of(node, name));
   const ObjectRequest wanted = patient(std::move(request));
-  // Of the name of another target nothing is read. The write begins when all is copied: a handoff
+  // Nothing is read of the name of another target. The write begins when all is copied: a handoff
   // of the name waits for it.
   CO_TRY_OK(co_await begin_write(node, name.uname));
   CO_TRY(const auto from, co_await open_newest(node, wanted));

@@ -41,7 +41,7 @@ AccessTimes::AccessTimes(WallTime since) : since_(seconds_of(since)) {}
 
 void AccessTimes::set_drive_bytes(std::uint64_t bytes) {
   const std::uint64_t wanted = std::bit_ceil(bytes / kBytesOfDrivePerSlot + 1);
-  TARN_CHECK(slots() == nullptr);  // which have the former count
+  TARN_CHECK(slots() == nullptr);  // they have the former count
   count_ = std::clamp<std::uint64_t>(wanted, kSlotsMin, kSlotsMax);
   TARN_CHECK(std::has_single_bit(count_));
 }

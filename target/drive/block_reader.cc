@@ -21,7 +21,7 @@ BlockReader::~BlockReader() {
 
 Task<Result<std::size_t>> BlockReader::next(std::span<std::byte> into) {
   if (at_ >= end_) co_return std::size_t{0};
-  // Until the whole block is there: the drive reports what it has brought block by block.
+  // Waits until the whole block is there: the drive reports what it has brought block by block.
   CO_TRY_OK(co_await ahead_->ready(at_));
   CO_TRY(const std::size_t got, co_await object_->read_block(at_ / kBlockBytes, into));
   at_ += got;

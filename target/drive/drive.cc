@@ -17,13 +17,13 @@ constexpr std::size_t kQueueMax = 4096;
 constexpr const char* kProbeFile = ".tarn/suspect";
 constexpr const char* kAccessFile = ".tarn/access";
 
-/// How often a drive is asked for a byte that memory may not answer for. On a rotational one that
-/// is a seek.
+/// Time between reads of a byte that memory may not answer for. On a rotational drive each is a
+/// seek.
 constexpr std::chrono::seconds kReadEvery{4};
 
 spdlog::logger& drive_log() { return obs::log("drive"); }
 
-/// Fails when the drive does not bring the file that says whose it is.
+/// Fails when the drive does not bring the file that names its owner.
 Status read_from_medium(io::FileSystem& files) {
   const auto fd = files.open_for_read(kIdentityFile);
   if (!fd) return fd.error().code == Errc::io ? fail(fd.error()) : Status();
@@ -93,7 +93,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {
-    // The index opened, but a block of it is bad: it goes, the files tell all.
+    // The index opened, but a block of it is bad: it goes, and is made again from the files.
     drive_log().warn("index has bad blocks, made anew drive={} err={}", options.path,
                      report.error().message);
     index.reset();
@@ -168,7 +168,7 @@ Task<Status> Drive::probe() {
     if (const Status broken = index_->background_error(); !broken) {
       note_index_error(broken.error());
       TRY_OK(usable());
-      // A full drive that has room again; anything else stays out until someone looks.
+      // Resumes a full drive that has room again; anything else stays out until an operator looks.
       if (const Status resumed = index_->resume(); !resumed)
         return fail(Errc::unavailable, "index of drive {} takes no writes: {}", options_.path,
                     broken.error().message);

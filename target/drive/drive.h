@@ -46,7 +46,7 @@ namespace tarn::target {
 
 struct DriveIdentity;
 
-/// How full a drive may get. Percentages of the file system.
+/// Limits of how full a drive may get. Percentages of the file system.
 struct SpaceLimits {
   double reserve_percent = 1;       ///< never touched by data: the index needs room to live
   std::uint64_t reserve_bytes = 0;  ///< instead of the percentage, when not 0
@@ -69,18 +69,18 @@ class Drive {
     std::vector<DrivePlace> places;
     std::set<BucketId> dead_buckets;
     EvictedBuckets evicted;
-    /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
-    /// belongs that the index knows.
+    /// The names by which live buckets are placed (BucketRecord::placed_as): they decide where an
+    /// object belongs that the index knows.
     std::map<BucketId, api::Bucket> buckets;
-    /// Those whose objects may lie on any drive, since they are or were mirrored.
+    /// Buckets whose objects may lie on any drive, since they are or were mirrored.
     std::set<BucketId> spread_buckets;
-    /// Rotational drives are read in long turns; nothing: as the kernel says.
+    /// Kind of the drive: rotational ones are read in long turns; nothing: as the kernel reports.
     std::optional<io::DriveKind> kind;
     /// A drive that has done nothing for so long, while work waits for it, hangs.
     std::chrono::seconds hang_after = HangWatch::kHangAfter;
     /// Shared by all drives of the target; null: one of its own.
     std::shared_ptr<CachePolicy> cache_policy;
-    /// When set: the file system to use (tests).
+    /// The file system to use (tests); null: that of the drive.
     std::unique_ptr<io::FileSystem> files;
   };
   /// Opens the index and reconciles it with the files. Blocking: not from an event loop.
@@ -93,10 +93,9 @@ class Drive {
   /// All drives of the target, this one included, as far as they were known when it was opened.
   [[nodiscard]] const std::vector<DrivePlace>& places() const { return options_.places; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
-  /// Where the drive lay when it was opened; empty where that could not be found out.
+  /// Mount of the drive when it was opened; empty where that could not be found out.
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
-  /// True if records may lie here whose place is another drive (an overflow, or a changed drive
-  /// set).
+  /// True if records may lie here whose place is another drive (misplaced, or a changed drive set).
   [[nodiscard]] bool may_hold_misplaced() const { return misplaced_.is_set(); }
   /// Sets may_hold_misplaced(), and keeps it set as long as what is returned lives.
   [[nodiscard]] std::unique_ptr<MisplacedMark::Coming> misplaced_comes() {
@@ -114,8 +113,9 @@ class Drive {
   /// unavailable with the reason once the drive hangs or is out: it answers nothing
   /// (DriveRules::answers).
   [[nodiscard]] Status usable() const;
-  /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
-  /// for something new comes again later, so that what waits is still wanted when it is done.
+  /// unavailable when work has waited for the drive's threads for more than two seconds: a caller
+  /// that asks for something new comes again later, so that what waits is still wanted when it is
+  /// done.
   [[nodiscard]] Status not_overloaded() const;
   /// Takes the drive out: no further write, no further read. `vanished`: its path no longer leads
   /// to it, and nothing else is wrong.
@@ -126,7 +126,8 @@ class Drive {
   [[nodiscard]] bool is_lost() const { return !not_taken_out(); }
   /// True if it is out because its path no longer leads to it.
   [[nodiscard]] bool vanished() const;
-  /// Of its file system, whatever its path leads to by now. Blocks for a moment, not on the drive.
+  /// Watches the mount of its file system, whatever its path leads to by now. Blocks for a moment,
+  /// not on the drive.
   [[nodiscard]] Result<io::MountWatch> watch_mount() const {
     return io::MountWatch::of(files_->pinned_root());
   }
@@ -161,9 +162,9 @@ class Drive {
   /// Unpublished files that are being written, and objects that are open.
   [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
   [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
-  /// For good, when there is neither: index and file system are closed, so that it can be
-  /// unmounted, and whatever is asked of it later is unavailable. timeout when it has not come to
-  /// rest after `seconds`; then the same may be tried again. Blocks; not from an event loop.
+  /// Closes index and file system for good, when there is neither, so that it can be unmounted. All
+  /// that is asked of it later is unavailable. timeout when it is not quiescent after `seconds`;
+  /// then the same may be tried again. Blocks; not from an event loop.
   Status close(double seconds);
   /// True if a write failed here within the last minute: new files go to the next drive, if there
   /// is one. The third such failure within a minute takes the drive out.
@@ -191,8 +192,8 @@ class Drive {
 
   // Writing an object: create, write..., publish.
 
-  /// A new file with room for `length` bytes, if that is known. no_space when the limits say no,
-  /// unavailable when it takes none: what were stored would go with it. `above_watermark`: whether
+  /// A new file with room for `length` bytes, if that is known. no_space when the limits forbid it,
+  /// unavailable when it takes none: what were stored would go with it. `above_watermark`: true if
   /// the high watermark may be passed.
   Task<Result<std::unique_ptr<WorkFile>>> create(std::optional<std::uint64_t> length,
                                                  bool above_watermark);
@@ -212,8 +213,9 @@ class Drive {
     bool misplaced = false;                ///< the name's place is another drive
     cluster::Durability durability = cluster::Durability::full;
   };
-  /// Makes `file` the object that `publication` says: on stable storage when it returns (the order
-  /// is in publish.cc), or soon after, as its durability says. The caller holds the name's lock.
+  /// Makes `file` the object that `publication` describes: on stable storage when it returns (the
+  /// order is in publish.cc), or soon after, as its durability allows. The caller holds the name's
+  /// lock.
   Task<Status> publish(WorkFile& file, Publication publication);
   // The same in two steps, for a version that shall lie on several drives (docs/decisions/013).
 
@@ -234,16 +236,16 @@ class Drive {
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
 
-  /// Returns when what `record`, which is there, was acknowledged with is on stable storage:
-  /// others are going to rely on it (durability: nosync).
+  /// Returns when the bytes that `record`, which is there, was acknowledged with are on stable
+  /// storage: other replicas are going to rely on them (durability: nosync).
   Task<Status> make_durable(io::ObjectRecord record);
 
   // Changing what was published, and unfinished files (drive_metadata.cc).
 
-  /// Replaces the metadata of an object that is there: `attribute` is what its file shall say from
-  /// now on, with the same file and a higher generation. Durable when it returns; a crash leaves
-  /// the old or the new. invalid_argument when it is too long for an attribute. The caller holds
-  /// the name's lock.
+  /// Replaces the metadata of an object that is there: `attribute` is that of its file from now on,
+  /// with the same file and a higher generation. Durable when it returns; a crash leaves the old or
+  /// the new. invalid_argument when it is too long for an attribute. The caller holds the name's
+  /// lock.
   Task<Status> patch(io::ObjectAttribute attribute);
   /// Reads from an unfinished file what has been written to it. `into` must stay until then.
   Task<Status> read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset);
@@ -258,8 +260,8 @@ class Drive {
   /// Data with which seal() makes a work file a slice. The file holds the blocks of a slice or the
   /// bytes of a full copy.
   struct SealOrder {
-    io::ObjectAttribute attribute;  ///< of kind slice; seal() says which file it is
-    std::string label;              ///< what comes after the blocks (ec/); none of a full copy
+    io::ObjectAttribute attribute;         ///< of kind slice; seal() returns which file it is
+    std::string label;                     ///< bytes after the blocks (ec/); none of a full copy
     std::vector<std::uint32_t> checksums;  ///< of a full copy: CRC32C of every MiB
     bool anew = false;                     ///< also in place of one that is as new
   };
@@ -268,11 +270,11 @@ class Drive {
     had_it,    ///< one of the same generation is here; the work file is nothing still
     had_newer  ///< one of a higher generation is
   };
-  /// Makes `file` the slice that `order` says, in place of what is here of it: on stable storage
-  /// when it returns. invalid_argument when lengths or label are not those of such a slice. After
-  /// an error nothing is sealed.
+  /// Makes `file` the slice that `order` describes, in place of what is here of it: on stable
+  /// storage when it returns. invalid_argument when lengths or label are not those of such a slice.
+  /// After an error nothing is sealed.
   Task<Result<Sealed>> seal(WorkFile& file, SealOrder order);
-  /// Gives a slice a higher generation, durably. False: it is not here.
+  /// Raises the generation of a slice, durably. False: it is not here.
   Task<Result<bool>> raise_slice(SliceKey key, Generation generation);
   Task<Result<std::optional<io::ObjectRecord>>> find_slice(SliceKey key);
   /// The slices of a set that are here.
@@ -280,7 +282,7 @@ class Drive {
                                                                              std::string name,
                                                                              std::uint64_t set);
   /// A slice, opened for reading; null when it is not here. Of a full copy it has the record of a
-  /// plain object. corrupt when its file has another length than its entry says.
+  /// plain object. corrupt when its file has another length than in its entry.
   Task<Result<std::shared_ptr<OpenObject>>> open_slice(SliceKey key);
   /// Bytes that follow a slice's blocks, unchanged. object_not_found, and corrupt when it is not
   /// this slice's label.
@@ -418,7 +420,7 @@ class Drive {
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
   void remove_if_forgotten(const io::FileName& file, BucketId bucket);
-  /// A file whose bytes are written, and what it shall say of itself.
+  /// A file whose bytes are written, and its attribute to be.
   struct Written {
     int fd;
     const io::ObjectAttribute& attribute;
@@ -497,7 +499,7 @@ class Drive {
   VerifiedFiles verified_files_;
   AccessTimes access_times_;
   HangWatch hang_watch_{options_.hang_after};  // of watch()
-  std::atomic<bool> trying_{false};            // whether it answers again
+  std::atomic<bool> trying_{false};            // a look if it answers again
   Mutex position_mutex_;
   io::FileName last_file_ TARN_GUARDED_BY(position_mutex_);  // the last read ended here
   std::uint64_t last_offset_ TARN_GUARDED_BY(position_mutex_) = 0;
@@ -528,10 +530,10 @@ class Drive {
   mutable Mutex mutex_;
   // State for .tarn/cluster.json; empty when it has been written.
   std::function<std::string()> cluster_state_ TARN_GUARDED_BY(mutex_);
-  std::string out_ TARN_GUARDED_BY(mutex_);  // why the drive is out; empty while it is in
+  std::string out_ TARN_GUARDED_BY(mutex_);  // reason why it is out; empty while it is in
   bool vanished_ TARN_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Event> health_changed_ TARN_GUARDED_BY(mutex_);
-  std::string hangs_ TARN_GUARDED_BY(mutex_);  // why it is out; empty while it answers
+  std::string hangs_ TARN_GUARDED_BY(mutex_);  // reason why it is out; empty while it answers
   io::Space space_ TARN_GUARDED_BY(mutex_);
   std::deque<BootTime> write_errors_ TARN_GUARDED_BY(mutex_);  // of the last minute
 

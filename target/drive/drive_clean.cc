@@ -60,7 +60,7 @@ Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const Cle
   TRY(const bool unsynced, index_->is_unsynced(file));
   if (unsynced) return std::nullopt;
   const auto fd = files_->open_for_read(file.path());
-  if (!fd && fd.error().code == Errc::not_found) return std::nullopt;  // it is gone already
+  if (!fd && fd.error().code == Errc::not_found) return std::nullopt;  // gone already
   if (!fd) return fail(fd.error());
   Leftover leftover;
   TRY(leftover.size, files_->size(fd->get()));
@@ -73,7 +73,8 @@ Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const Cle
   if (!order.only.empty() && !order.only.contains(leftover.bucket)) return std::nullopt;
   if (order.dead.contains(leftover.bucket)) return std::optional(leftover);
   if (attribute->record.kind == io::ObjectRecord::Kind::slice) {
-    // By slices alone, as a start does it: a file without an entry is one that it would adopt.
+    // Looks by slices alone, as a start does it: a file without an entry is one that it would
+    // adopt.
     TRY(const auto sealed, index_->find_slice(key_of(*attribute)));
     const bool as_new =
         sealed && sealed->file != file && sealed->generation >= attribute->record.generation;

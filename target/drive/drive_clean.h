@@ -20,8 +20,8 @@ struct KnownFiles {
 
 struct CleanOrder {
   std::set<BucketId> dead;  ///< destroyed buckets
-  /// When not empty: what is of none of these is left alone, and so is a file that does not say
-  /// whose it is.
+  /// Buckets to clean, unless empty: what is of none of these is left alone, and so is a file
+  /// without a bucket.
   std::set<BucketId> only;
 };
 
@@ -30,7 +30,7 @@ struct Cleaned {
   std::uint64_t bytes = 0;
 };
 
-/// A file that no record needs, and what it said of itself.
+/// A file that no record needs, and its attribute.
 struct Leftover {
   std::uint64_t size = 0;
   BucketId bucket{};
@@ -42,7 +42,7 @@ struct Loaded {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;  ///< of these objects
   bool more = false;
-  std::string next;  ///< where the next call goes on
+  std::string next;  ///< place to go on at in the next call
 };
 
 }  // namespace tarn::target

@@ -1,4 +1,4 @@
-// When a drive is in, suspect, or out: what its errors mean.
+// States of a drive by its errors: in, suspect, or out.
 
 #include "common/base/clock.h"
 #include "common/base/fail_point.h"
@@ -80,7 +80,8 @@ void Drive::take_out(const std::string& why, bool vanished) {
   health_log().error("drive taken out drive={} why={}", options_.path, why);
 }
 
-/// Of the disk below; nothing where it has none, or the kernel does not count what it does.
+/// Progress of the disk below; nothing where it has none, or the kernel does not count what it
+/// does.
 std::optional<HangWatch::Progress::Disk> Drive::disk_progress() const {
   if (mount_.disk.empty()) return std::nullopt;
   const auto disks = obs::read_disks();
@@ -181,7 +182,7 @@ bool Drive::suspect() const {
 
 Status Drive::sync_or_take_out(int fd) {
   if (const Status synced = files_->sync(fd); !synced) {
-    // A second fsync may say yes to bytes that are gone: never asked again.
+    // A second fsync may succeed for bytes that are gone: never asked again.
     ++counters_.sync_errors;
     take_out(synced.error().message);
     return fail(Errc::unavailable, "{}", synced.error().message);
@@ -189,7 +190,7 @@ Status Drive::sync_or_take_out(int fd) {
   return {};
 }
 
-/// As for files: what a directory says after a failed sync is worth nothing.
+/// As for files: what a directory reports after a failed sync is worth nothing.
 Status Drive::sync_directory(const std::string& path) {
   const Status synced = files_->sync_directory(path);
   if (!synced && synced.error().code != Errc::unavailable) {

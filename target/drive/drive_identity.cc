@@ -90,7 +90,7 @@ Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {
   TRY_OK(files.sync_directory("."));
   TRY_OK(files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n"));
   // After the identity: a start that is cut off before it leaves nothing that looks like files of
-  // others.
+  // other programs.
   TRY_OK(files.make_directory("data"));
   return files.sync_directory(".");
 }
@@ -131,8 +131,8 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
   const bool new_target = plan.node.empty();
   if (new_target) plan.node = new_node_id;
 
-  // Drives that the target had before: one that is not among those given is missing, unless given
-  // up.
+  // Drives that the target had before: one that is not among those listed is missing, unless it is
+  // given up.
   auto siblings = remembered(found);
   bool changed = new_target;
   for (auto at = siblings.begin(); at != siblings.end();) {

@@ -13,8 +13,8 @@
 
 namespace tarn::target {
 
-/// The format of a drive that may hold records of coded objects and slices; others have 1. Nothing
-/// sets it back.
+/// The format of a drive that may hold records of coded objects and slices; other drives have 1.
+/// Nothing sets it back.
 inline constexpr int kSlicesFormat = 2;
 
 /// `.tarn/drive.json`: whose drive this is.
@@ -23,8 +23,8 @@ struct DriveIdentity {
   std::string cluster;  ///< uuid of the cluster
   std::string drive;    ///< uuid of the drive
   std::string node;     ///< id of the target
-  std::string path;     ///< where it was mounted when it was last used
-  /// By uuid: all drives of the target, this included. Their sizes are those by which they are
+  std::string path;     ///< mount point when it was last used
+  /// All drives of the target by uuid, this included. Their sizes are those by which they are
   /// placed (placed_size).
   std::map<std::string, DrivePlace> siblings;
 
@@ -33,10 +33,10 @@ struct DriveIdentity {
 void to_json(nlohmann::json& out, const DriveIdentity& identity);
 void from_json(const nlohmann::json& in, DriveIdentity& identity);
 
-/// Where it lies on a drive.
+/// Path of the identity on a drive.
 inline constexpr const char* kIdentityFile = ".tarn/drive.json";
 
-/// Nothing when the drive has none. corrupt when the file cannot be understood.
+/// Returns nothing when the drive has no identity. corrupt when the file cannot be understood.
 [[nodiscard]] Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files);
 /// Durable when it returns, as are the directories that every drive has. Cut off anywhere, it
 /// leaves a drive that is empty or has its identity.
@@ -52,7 +52,7 @@ struct FoundDrive {
   std::optional<DriveIdentity> identity;
   bool has_files = false;    ///< something else than an empty directory (lost+found does not count)
   std::uint64_t bytes = 0;   ///< size of its file system; 0: that is not known
-  std::string unreadable{};  ///< why it cannot be opened; empty: it can
+  std::string unreadable{};  ///< reason why it cannot be opened; empty: it can
 };
 
 /// Plan for the drives: decided from what was found alone.
@@ -71,9 +71,10 @@ struct DrivePlan {
   std::map<std::string, std::string> missing;
 };
 
-/// Pure. `replace`: paths whose old drive the operator gives up for lost. Errors (conflict): a
-/// drive of another cluster or another target, the same drive twice, a directory that holds other
-/// files; not_found: a directory that cannot be opened and was no drive of this target.
+/// Plans the drives of a start. Pure. `replace`: paths whose old drive the operator gives up for
+/// lost. Errors (conflict): a drive of another cluster or another target, the same drive twice, a
+/// directory that holds other files; not_found: a directory that cannot be opened and was no drive
+/// of this target.
 [[nodiscard]] Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found,
                                             const std::string& cluster,
                                             const std::vector<std::string>& replace,

@@ -7,8 +7,8 @@
 
 namespace tarn::target {
 
-/// Tells every start to come that attributes in this directory may be newer than the index. Once a
-/// directory, for ever: an index that loses its tail loses the newer record, too.
+/// Notes for every start to come that attributes in this directory may be newer than the index.
+/// Once a directory, for ever: an index that loses its tail loses the newer record, too.
 Status Drive::note_patched(std::uint32_t directory) {
   const MutexLock lock(patched_mutex_);
   if (patched_.contains(directory)) return {};
@@ -24,7 +24,7 @@ Status Drive::note_patched(std::uint32_t directory) {
   return {};
 }
 
-/// Gives a published file another attribute, durably. State that a crash leaves after each step:
+/// Replaces the attribute of a published file, durably. State that a crash leaves after each step:
 Status Drive::patch_file(int fd, const io::ObjectAttribute& attribute) {
   TRY_OK(note_patched(attribute.record.file.directory));
   // The old metadata, and a note that makes the next start look.
@@ -36,7 +36,7 @@ Status Drive::patch_file(int fd, const io::ObjectAttribute& attribute) {
   return {};
 }
 
-/// Tells the index.
+/// Updates the index.
 Status Drive::commit_patch(const std::function<IndexBatch()>& batch) {
   // The new metadata: the start finds a higher generation in the file than in the index.
   FAIL_POINT("patch.before_index");

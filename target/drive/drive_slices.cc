@@ -1,5 +1,5 @@
 // Slices of objects on this drive (docs/decisions/019-coded-objects.md): slices and full copies
-// whose record, which says whether they count, lies elsewhere. A slice is sealed, and from then on
+// whose record, which decides if they count, lies elsewhere. A slice is sealed, and from then on
 // durable and readable, until it is dropped.
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDriveSlicesOpenAttemptsMax = 16;
 
-/// `corrupt` unless a slice's label says what its record and its key do.
+/// `corrupt` unless a slice's label matches its record and its key.
 Status check_label(const ec::Label& label, const SliceKey& key, const io::ObjectRecord& record) {
   const bool same = label.slice == slice_id_of(*record.slice) && label.bucket_id == key.bucket &&
                     label.object == key.name && label.generation == record.slice->written &&
@@ -125,7 +125,7 @@ Task<Result<Drive::Sealed>> Drive::seal(WorkFile& file, SealOrder order) {
   co_return co_await threads_->run(work);
 }
 
-/// As patch_now(), which says what a crash leaves.
+/// Patches as patch_now(), which documents what a crash leaves.
 Result<bool> Drive::raise_slice_now(const SliceKey& key, const Generation& generation) {
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());

@@ -1,4 +1,4 @@
-// How full a drive is, and what is kept for the moment when it is full.
+// Space of a drive: how full it is, and what is kept for the moment when it is full.
 
 #include <vector>
 

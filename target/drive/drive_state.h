@@ -13,9 +13,9 @@ enum class DriveState : std::uint8_t {
   up,
   slow,      ///< its disk needs several times as long as those of its siblings (SlowDrives)
   suspect,   ///< a write failed within the last minute
-  draining,  ///< what lies there moves to the other drives
+  draining,  ///< its files move to the other drives
   disabled,  ///< put out of service by an operator
-  hung,      ///< it does not answer (HangWatch)
+  hung,      ///< does not answer (HangWatch)
   out,       ///< taken out after errors
   missing    ///< its path no longer leads to it
 };
@@ -23,7 +23,7 @@ enum class DriveState : std::uint8_t {
 /// Use of a drive in one state.
 struct DriveRules {
   bool takes_files;  ///< new files may come
-  bool is_read;      ///< what lies there is read
+  bool is_read;      ///< its files are read
   bool answers;      ///< its index can be asked, and what is under way there can end
 };
 

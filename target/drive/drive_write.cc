@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kFilesPerDirectory = 1024;
 constexpr std::uint64_t kWritebackBytes = 8U << 20U;
-constexpr std::uint64_t kLateBytes = 1U << 30U;  // what nosync may leave in memory
+constexpr std::uint64_t kLateBytes = 1U << 30U;  // most that nosync may leave in memory
 
 /// True for the mark of a write through, which goes upstream when this is durable.
 bool is_write_mark(const io::ObjectRecord& tombstone) {
@@ -93,7 +93,7 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
   file.end_ = std::max(file.end_, end);
   if (file.write_behind_) file.write_behind_->written(file.fd_.get(), end);
   if (end - file.written_back_ < kWritebackBytes) return {};
-  // So that the sync at the end finds little left, and a body of unknown length cannot fill the
+  // Leaves the sync at the end little to do, and keeps a body of unknown length from filling the
   // drive.
   if (!file.write_behind_) start_writeback(file, end);
   file.written_back_ = end;
@@ -115,7 +115,7 @@ Task<Status> Drive::room(WorkFile& file) {
 Status Drive::write_back(int fd, std::uint64_t offset, std::uint64_t bytes) {
   TRY_OK(usable());
   if (const Status written = files_->write_back(fd, offset, bytes); !written) {
-    // The kernel has told it now, and would not tell the sync that follows.
+    // The kernel has reported it now, and would not report it to the sync that follows.
     ++counters_.sync_errors;
     take_out(written.error().message);
     return fail(Errc::unavailable, "{}", written.error().message);

@@ -6,8 +6,8 @@
 
 namespace tarn::target {
 
-/// Tells a drive that hangs from one that is slow (docs/decisions/007). Shown once a second what
-/// the drive has done. Pure.
+/// Distinguishes a drive that hangs from one that is slow (docs/decisions/007). Shown once a second
+/// what the drive has done. Pure.
 class HangWatch {
  public:
   /// `hang_after`: seconds, and so looks a second apart, that a drive may do nothing while work

@@ -74,7 +74,7 @@ void HeadTurns::done() {
 }
 
 void HeadTurns::run(const std::function<void()>& work) {
-  // Shared: it is still being told when we go on.
+  // Shared: the other thread still uses it when we go on.
   const auto ours = std::make_shared<std::promise<void>>();
   ask(0, [ours](Age) { ours->set_value(); }, nullptr, TurnFor::background);
   ours->get_future().wait();

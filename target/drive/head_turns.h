@@ -30,10 +30,10 @@ class HeadTurns {
     std::uint64_t budget = 256U << 20U;  ///< bytes read and not yet sent, all streams together
     std::uint64_t window_beside_clients = 2U << 20U;  ///< of the background
   };
-  /// For drives without a head: queue depth instead of long turns.
+  /// Limits for drives without a head: queue depth instead of long turns.
   static constexpr Limits solid() { return {4, 4U << 20U, 4U << 20U, 256U << 20U}; }
 
-  /// When a part of the budget was taken: what is too old has been forgiven, and is not given back.
+  /// Age of a part of the budget: what is too old has been forgiven, and is not released.
   enum class Age : std::uint64_t {};
 
   explicit HeadTurns(const Limits& limits) : limits_(limits) {}
@@ -43,14 +43,14 @@ class HeadTurns {
   /// With `refused` it may be refused while refuse() holds: that is called instead.
   void ask(std::uint64_t bytes, std::function<void(Age)> start,
            std::function<void(Error)> refused = nullptr, TurnFor purpose = TurnFor::client);
-  /// A turn of someone who reads no window (a list, say): resumes on the caller's executor. Must be
-  /// ended with done(), unless it was refused.
+  /// A turn of a caller that reads no window (a list, for instance): resumes on the caller's
+  /// executor. Must be ended with done(), unless it was refused.
   Task<Status> wait(TurnFor purpose = TurnFor::client);
   void done();
   /// Runs `work`, of TurnFor::background, in a turn, blocking the calling thread until it is there.
   /// Not for the drive's own threads: those who have the turn may be waiting for one.
   void run(const std::function<void()>& work);
-  /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
+  /// `bytes` that were granted at `age` have been sent, or are given up. May start other turns.
   void release(Age age, std::uint64_t bytes);
   /// The drive does not answer. Until accept(), waiting and new work is refused with `why` at once,
   /// except work that cannot be refused (run()).
@@ -89,8 +89,8 @@ class HeadTurns {
   std::size_t active_ TARN_GUARDED_BY(mutex_) = 0;
   std::size_t streams_ TARN_GUARDED_BY(mutex_) = 0;
   std::uint64_t held_ TARN_GUARDED_BY(mutex_) = 0;     // granted at the present age
-  Age age_ TARN_GUARDED_BY(mutex_){};                  // what was granted before it is forgiven
-  std::uint64_t granted_ TARN_GUARDED_BY(mutex_) = 0;  // turns ever given
+  Age age_ TARN_GUARDED_BY(mutex_){};                  // all that was granted before is forgiven
+  std::uint64_t granted_ TARN_GUARDED_BY(mutex_) = 0;  // turns ever granted
   std::uint64_t granted_at_tick_ TARN_GUARDED_BY(mutex_) = 0;
 };
 

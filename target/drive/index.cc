@@ -20,7 +20,7 @@
 namespace tarn::target {
 namespace {
 
-// The first byte of a key says what it is (docs/on-disk-layout.md).
+// The first byte of a key is its kind (docs/on-disk-layout.md).
 constexpr char kRecord = 'o';
 constexpr char kChecksums = 'c';
 constexpr char kReplaced = 'r';
@@ -99,7 +99,7 @@ Status to_status(const rocksdb::Status& status, std::string_view what, std::stri
   return fail(code, "index of drive {}: {}: {}", drive, what, status.ToString());
 }
 
-/// Objects and tombstones lie apart from slices: one among the others was found by a key that is
+/// Objects and tombstones lie apart from slices: one on the wrong side was found by a key that is
 /// not the record's.
 Result<io::ObjectRecord> decode_named(std::string_view value) {
   TRY(auto record, io::decode_record(value));
@@ -279,7 +279,7 @@ Result<std::unique_ptr<Index>> Index::open(const std::string& directory, const s
   impl->drive = drive;
   impl->listener = std::make_shared<ErrorListener>(drive);
   impl->env = make_index_env(turns);
-  // First as a crash leaves it: at most the last write torn. Anything worse is said aloud.
+  // Opens first as a crash leaves it: at most the last write torn. Anything worse is logged.
   auto status =
       impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
   if (!status.ok() && (status.IsCorruption() || status.IsInvalidArgument())) {

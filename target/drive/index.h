@@ -53,7 +53,7 @@ class IndexBatch {
 
   void put_record(BucketId bucket, std::string_view name, const io::ObjectRecord& record);
   void erase_record(BucketId bucket, std::string_view name);
-  /// `record` is of kind slice, and says the same of set and index as the key.
+  /// `record` is of kind slice, and has the set and index of the key.
   void put_slice(const SliceKey& key, const io::ObjectRecord& record);
   void erase_slice(const SliceKey& key);
   /// CRC32C of every MiB of a file, the last one may be shorter.
@@ -101,7 +101,7 @@ class Index {
   /// The slices of a set that lie here, by index.
   [[nodiscard]] Result<std::vector<std::pair<SliceKey, io::ObjectRecord>>> slices_of(
       BucketId bucket, std::string_view name, std::uint64_t set);
-  /// Nothing when there are none: the record was made from the file alone.
+  /// Returns nothing when there are none: the record was made from the file alone.
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
       const io::FileName& file);
   [[nodiscard]] Result<std::vector<io::FileName>> replaced(BucketId bucket, std::string_view name);
@@ -117,7 +117,7 @@ class Index {
   /// Answer of a visitor of list() to a record.
   struct Step {
     bool stop = false;
-    std::string skip_to;  ///< when not empty: goes on with the least name that is not below this
+    std::string skip_to;  ///< unless empty: goes on with the least name that is not below this
   };
   using Visitor = std::function<Step(std::string_view name, io::ObjectRecord record)>;
   /// Records of a bucket whose names are greater than `after` and begin with `prefix`, in byte

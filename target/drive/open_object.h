@@ -50,7 +50,7 @@ class VerifiedBlocks {
     const std::size_t noted = failed_.load();
     return noted == 0 ? std::nullopt : std::optional(noted - 1);
   }
-  /// By the clock of CachePolicy; 0: never. Returns the time before.
+  /// Notes a read by the clock of CachePolicy; 0: never. Returns the time before.
   std::uint64_t read_again(std::uint64_t now) { return last_read_.exchange(now); }
   /// Readers at this moment.
   std::atomic<std::uint32_t> readers{0};
@@ -85,14 +85,14 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Of the file, and so what the blocks are of: not the object's size when that is coded. Of a
-  /// slice without the label after its blocks.
+  /// Bytes of the file, and so what the blocks are of: not the object's size when that is coded. Of
+  /// a slice without the label after its blocks.
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
   [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(file_bytes_); }
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
   /// CRC32C of a block for which has_checksum() holds. Not of a slice.
   [[nodiscard]] std::uint32_t checksum(std::uint64_t block) const { return checksums_[block]; }
-  /// The header lines of an answer that tell of the object (record_fields.h), as they go out.
+  /// The header lines of an answer that describe the object (record_fields.h), as they go out.
   [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
   /// Notes that the file is being read from now on, until end_reading(). Returns true if its pages
   /// should stay in the cache.
@@ -101,10 +101,11 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   /// True if these bytes may be sent by the event loop: in memory, and verified since they came
   /// there.
   [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
-  /// A block of these bytes that a reader could not have, for others to try before they begin.
+  /// A block of these bytes that a reader could not have, for other readers to try before they
+  /// begin.
   [[nodiscard]] std::optional<std::uint64_t> failed_block(std::uint64_t offset,
                                                           std::uint64_t bytes) const;
-  /// Copies such bytes. False when they may not be sent, or the file system cannot tell in time:
+  /// Copies such bytes. False when they may not be sent, or the file system cannot answer in time:
   /// then may_send() does.
   [[nodiscard]] bool copy_from_memory(std::uint64_t offset, std::span<std::byte> into) const;
 

@@ -1,5 +1,5 @@
-// How a work file becomes an object: the commit order (docs/decisions/002), and what a crash leaves
-// after each of its steps.
+// The way from a work file to an object: the commit order (docs/decisions/002), and what a crash
+// leaves after each of its steps.
 
 #include <algorithm>
 #include <set>
@@ -19,7 +19,7 @@ namespace {
 // start may have to read, is bounded.
 constexpr std::uint64_t kUnsyncedBytesMax = 1U << 30U;
 constexpr std::size_t kUnsyncedFilesMax = 256;
-constexpr std::size_t kSyncingMax = 2;  // threads; the others go on serving
+constexpr std::size_t kSyncingMax = 2;  // threads; the other ones go on serving
 // Files that are synced together share the journal's commits, the directory's and the index's.
 constexpr std::size_t kTogetherFilesMax = 32;
 constexpr std::uint64_t kTogetherBytesMax = 64U << 20U;
@@ -58,7 +58,7 @@ Status Drive::write_durably(const std::vector<Written>& files) {
   return {};
 }
 
-/// Conditions under which a record may name `file`: it is read back by what the record says.
+/// Conditions under which a record may name `file`: it is read back as the record describes it.
 void Drive::check_publication(const WorkFile& file, const Publication& publication) {
   const io::ObjectRecord& record = publication.attribute.record;
   TARN_CHECK(!file.published_ && file.is_open());
@@ -228,7 +228,7 @@ void Drive::sync_ends(std::span<const Unsynced> files) {
 Status Drive::sync_some(std::span<const Unsynced> files) {
   Status done = sync_now(files);
   if (!done && files.size() > 1 && usable()) {
-    // One of them is to blame, the others are not.
+    // One of them is to blame, the other files are not.
     for (const Unsynced& file : files) done = sync_now({&file, 1});
   }
   return done;
@@ -310,7 +310,7 @@ Task<Status> Drive::make_durable(io::ObjectRecord record) {
   }
   auto work = [&, this]() -> Status {
     TRY_OK(settle(record.file));
-    return usable();  // not when that sync, by whomever, has failed
+    return usable();  // not when that sync, of whatever caller, has failed
   };
   co_return co_await threads_->run(work);
 }

@@ -12,9 +12,9 @@
 namespace tarn::target {
 namespace {
 
-/// How much is looked for in memory at once.
+/// Bytes that are looked for in memory at once.
 constexpr std::uint64_t kWarmBytes = 2U << 20U;
-/// How often an impatient reader looks whether the drive goes on.
+/// Time between two looks of an impatient reader if the drive goes on.
 constexpr std::chrono::milliseconds kReadAheadLook{250};
 
 constexpr std::uint64_t block_begin(std::uint64_t offset) {
@@ -57,7 +57,7 @@ std::optional<Result<std::uint64_t>> ReadAhead::look(std::uint64_t at) {
   changed_ = false;
   if (ready_ <= at && error_) return fail(*error_);
   if (in_flight_) return ready_ > at ? std::optional(Result<std::uint64_t>(ready_)) : std::nullopt;
-  // Nothing is on its way. The next window is wanted once the reader is in the last one.
+  // No window is on its way. The next one is wanted once the reader is in the last one.
   const std::uint64_t next = std::max(asked_, at);
   const bool wanted = !error_ && next < end_ && next - at <= turns_.window(options_.purpose);
   if (wanted) {
@@ -194,7 +194,7 @@ void ReadAhead::passed(std::uint64_t at) {
     for (const Window& window : done) object_->drop_behind(window.begin, window.end - window.begin);
 }
 
-/// Memory that is given back may start a window at once, also one of ours, which takes the mutex.
+/// Memory that is released may start a window at once, also one of ours, which takes the mutex.
 void ReadAhead::give_back(const std::deque<Window>& windows) {
   for (const Window& window : windows)
     if (window.end > window.passed) turns_.release(window.age, window.end - window.passed);
@@ -218,7 +218,7 @@ void ReadAhead::close() {
     closed_ = true;
     if (stream_) turns_.stream_ends();
     stream_ = false;
-    if (!in_flight_) unsent.swap(windows_);  // else finish() gives them back
+    if (!in_flight_) unsent.swap(windows_);  // else finish() releases them
   }
   give_back(unsent);
 }

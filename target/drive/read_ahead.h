@@ -29,8 +29,8 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
     bool impatient = false;      ///< the bytes can be had elsewhere: see ready()
     TurnFor purpose = TurnFor::client;
   };
-  /// For the bytes [begin, end) of `object`. An object without checksums must be read from 0 to its
-  /// end, or have been adopted before.
+  /// Reads the bytes [begin, end) of `object`. An object without checksums must be read from 0 to
+  /// its end, or have been adopted before.
   ReadAhead(std::shared_ptr<OpenObject> object, std::uint64_t begin, std::uint64_t end,
             const Options& options);
   ~ReadAhead();

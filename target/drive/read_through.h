@@ -7,7 +7,7 @@
 
 namespace tarn::target {
 
-/// Reads a file from its first byte to its last, as the drive gives it now, and compares it with
+/// Reads a file from its first byte to its last, as the drive returns it now, and compares it with
 /// its checksums. Errors as OpenObject::read_anew(), and those of `toll`.
 Task<Status> read_through(std::shared_ptr<OpenObject> object, Toll toll);
 

@@ -101,7 +101,7 @@ class Reconciliation {
     return {};
   }
 
-  /// Of a coded object that is an empty file.
+  /// True if the file has all bytes of its record. The file of a coded object is empty.
   Result<bool> is_whole(const FileName& file, const ObjectRecord& record) {
     const std::uint64_t size = record.file_bytes();
     const auto fd = files_.open_for_read(file.path());
@@ -165,7 +165,7 @@ class Reconciliation {
     return index_.commit_lazily(std::move(batch));
   }
 
-  /// A tombstone stays: it may say that the name is being written upstream.
+  /// A tombstone stays: it may be the mark of a write upstream.
   [[nodiscard]] bool is_evicted(BucketId bucket, const ObjectRecord& record) const {
     const auto found = evicted_.find(bucket);
     return found != evicted_.end() && record.kind == ObjectRecord::Kind::object &&
@@ -227,7 +227,7 @@ class Reconciliation {
   }
 
   /// A PATCH that died between its attribute and the index, or an index that lost its tail: the
-  /// file says what was last made durable.
+  /// file has what was last made durable.
   Status take_newer_metadata() {
     if (!SAFETY("safety.newer_metadata")) return {};
     IndexBatch batch;
@@ -282,7 +282,8 @@ class Reconciliation {
   }
 
   /// A sealed slice without an entry: one that was about to get it, that was about to go, or that
-  /// the index lost. It is taken for what it says; who owns the name is asked about it later.
+  /// the index lost. It is taken for what its attribute names; the owner of the name is asked about
+  /// it later.
   Status judge_slice(const io::ObjectAttribute& attribute, const FileName& file, int fd) {
     const SliceKey key = key_of(attribute);
     const auto fresh = adopted_slices_.find(key);
@@ -421,7 +422,7 @@ class Reconciliation {
     return index_.commit_lazily(std::move(batch));
   }
 
-  /// Replaced files have been looked at like all others; their notes are done.
+  /// Replaced files have been looked at like all other files; their notes are done.
   Status drop_notes() {
     IndexBatch batch;
     TRY_OK(index_.scan_replaced([&](BucketId bucket, std::string_view name, const FileName& file) {

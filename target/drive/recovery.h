@@ -23,9 +23,9 @@ inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 /// of each the objects up to this generation.
 using EvictedBuckets = std::map<BucketId, Generation>;
 
-/// Where names belong, as far as that is known when a drive is opened.
+/// Places of names, as far as they are known when a drive is opened.
 struct NamePlaces {
-  std::map<BucketId, api::Bucket> buckets;  ///< those that live, as they are placed
+  std::map<BucketId, api::Bucket> buckets;  ///< live ones, as they are placed
   std::set<BucketId> spread;                ///< of these: their objects may lie on any drive
   /// True if a uname lives on this drive by placement; null: not known.
   std::function<bool(const std::string& uname)> belongs;
@@ -40,7 +40,7 @@ struct RecoveryReport {
   std::uint64_t slice_bytes = 0;  ///< of their files
   std::uint64_t adopted = 0;      ///< complete files that the index did not know, slices too
   std::uint64_t misplaced = 0;   ///< records, tombstones too, of names whose place is another drive
-  std::uint64_t unplaced = 0;    ///< records of which that cannot be said
+  std::uint64_t unplaced = 0;    ///< records of which that is not known
   std::uint64_t work_files = 0;  ///< unfinished files that were removed
   std::uint64_t stale_files = 0;       ///< replaced or deleted files that were removed
   std::uint64_t lost_records = 0;      ///< records and slices whose file is gone; removed

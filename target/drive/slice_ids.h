@@ -16,7 +16,7 @@ template <class CodingOrSlice>
   return {from.k, from.m, from.block_bytes};
 }
 
-/// Of a slice, not of a full copy.
+/// The id of a slice, not of a full copy.
 [[nodiscard]] inline ec::SliceId slice_id_of(const io::Slice& slice) {
   return {ec::SetId(slice.set), geometry_of(slice), slice.index};
 }
@@ -35,7 +35,7 @@ template <class CodingOrSlice>
   return slice;
 }
 
-/// Where the index has what `attribute`, which is of kind slice, speaks of.
+/// The key by which the index has what `attribute`, which is of kind slice, describes.
 [[nodiscard]] inline SliceKey key_of(const io::ObjectAttribute& attribute) {
   return {attribute.bucket_id, attribute.name, attribute.record.slice->set,
           attribute.record.slice->index};

@@ -12,7 +12,8 @@
 namespace tarn::target {
 namespace {
 
-/// Less than this is not worth a turn: the sync of a small file is shared with those of others.
+/// Less than this is not worth a turn: the sync of a small file is shared with those of other
+/// files.
 constexpr std::uint64_t kRestBytes = 1U << 20U;
 
 }  // namespace
@@ -43,7 +44,7 @@ std::optional<WriteBehind::Window> WriteBehind::next(int fd, std::uint64_t least
   return Window{std::exchange(sent_, end_), end_, fd_.get()};
 }
 
-/// It may be refused at once, which takes the mutex.
+/// Sends a window. It may be refused at once, which takes the mutex.
 void WriteBehind::send(Window window) {
   const auto self = shared_from_this();
   const auto start = [self, window](HeadTurns::Age) {

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto kUploadWait = 10s;
 constexpr auto kCloseWait = 5s;
 constexpr auto kDriveAdminLook = 100ms;
-constexpr auto kTurnWait = 10s;  // DriveAdmin says so
+constexpr auto kTurnWait = 10s;  // DriveAdmin documents it
 constexpr double kRestSeconds = 1;
 constexpr double kRestSecondsLost = 0.1;  // of what does not come to rest for hours, maybe
 
@@ -151,7 +151,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
 }
 
 /// Puts the set of drives as it is to be into the identity of each. One that does not take it
-/// learns it from the others at the next start.
+/// learns it from the other drives at the next start.
 void DriveAdmin::write_identities(const Siblings& siblings) {
   std::map<std::string, DriveIdentity> all;
   {
@@ -172,7 +172,7 @@ void DriveAdmin::write_identities(const Siblings& siblings) {
   }
 }
 
-/// When what is remembered of deletes may begin, in seconds since 1970.
+/// First time of which all deletes are remembered, in seconds since 1970.
 std::int64_t DriveAdmin::oldest_tombstone() const {
   return seconds_of(clock_.wall_time() - opener_.options.tombstone_keep);
 }
@@ -201,7 +201,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
     const MutexLock lock(mutex_);
     identities_.erase(path);  // of one that came in vain
     for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
-    // Its knowledge of the others is of the time when it went.
+    // Its knowledge of the other drives is of the time when it went.
     if (found.identity) {
       found.identity->siblings = siblings_;
       found.identity->siblings[found.identity->drive] = {path, 0};
@@ -221,7 +221,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   Opened opened;
   TRY_OK(read_ledger(*files, opened.remembered));
   opened.remembered.evicted.clear();
-  // Others may hold older versions of what was deleted here, or it may hold those.
+  // Other drives may hold older versions of what was deleted here, or it may hold those.
   TRY(opened.drive,
       opener_.open(std::move(files), *use, state, store_.mirror().evicted(use->identity.drive)));
   {
@@ -293,12 +293,12 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
     CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::detach));
     if (leaves) co_return Status();
   }
-  std::optional<Drive::Closing> closing;  // nothing new comes while it is looked at
+  std::optional<Drive::Closing> closing;  // no new file comes while it is looked at
   if (drive != nullptr) {
     closing.emplace(*drive);
     CO_TRY_OK(co_await wait_for_uploads(*drive));
   }
-  if (drive != nullptr && !give_up) {  // what has been uploaded meanwhile
+  if (drive != nullptr && !give_up) {  // uploads may have ended meanwhile
     CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::detach));
     if (leaves) co_return Status();
   }
@@ -323,7 +323,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     if (place.path == path) next.gone[uuid] = {path, seconds_of(clock_.wall_time())};
   note_change(next);
   Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some, true});
-  // Its names live on the others from here on, wherever some lie.
+  // Its names live on the other drives from here on, wherever some lie.
   if (saved && (drive == nullptr || !drive->draining()))
     saved = co_await store_.mirror().misplaces_all();
   const std::uint64_t drive_set = next.drive_set;
@@ -345,7 +345,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     return {};
   }));
   // At once, one after the other. From the first on no answer is authoritative for names that may
-  // have gone with the drive. Targets that send them again, as soon as they know, must not be told
+  // have gone with the drive. Targets that send them again, as soon as they know, must not hear
   // that they are here still.
   hooks_.other_set(drive_set);
   if (drive != nullptr)
@@ -369,7 +369,7 @@ Task<Status> DriveAdmin::disable(std::string path, bool force) {
     CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::disable));
     if (leaves) co_return Status();
   }
-  const Drive::Closing closing(*drive);  // what is acknowledged meanwhile can be read afterwards
+  const Drive::Closing closing(*drive);  // all acknowledged meanwhile can be read afterwards
   if (!force) {
     CO_TRY_OK(co_await wait_for_uploads(*drive));
     CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::disable));
@@ -416,7 +416,7 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
   const bool was_leaving = next.leaving.erase(path) > 0;
   const bool was_disabled = next.disabled.erase(path) > 0;
   if (was_disabled || was_leaving) CO_TRY_OK(co_await save(std::move(next)));
-  // Others may have newer versions of what lies there, and what belongs there from now on.
+  // Other drives may have newer versions of what lies there, and what belongs there from now on.
   if (drive->draining())
     CO_TRY_OK(co_await set_draining(*drive, false));
   else if (was_disabled)

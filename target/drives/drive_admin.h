@@ -51,12 +51,12 @@ class DriveAdmin {
   /// `label`: what the operator calls it from now on, or empty; it is forgotten with a detach. Of
   /// one that is to leave: it stays. `moves`, here and for enable(): a resilver is requested.
   Task<Status> attach(std::string path, std::string label, bool moves);
-  /// Takes it out of the set. Objects on it that no other drive in service has move to the others
+  /// Takes it out of the set. Objects on it that no other drive in service has move to other drives
   /// first: then it answers at once, and the drive goes when it is empty (tend_leaving()). With
   /// `give_up` they no longer exist for the cluster until it is attached again. conflict for the
-  /// last drive, one that is away or disabled and holds objects; no_space when the others have too
-  /// little. A drive that goes at once is seen by no new request when this answers; it is closed
-  /// when the last reader is done.
+  /// last drive, one that is away or disabled and holds objects; no_space when the other drives
+  /// have too little. A drive that goes at once is seen by no new request when this answers; it is
+  /// closed when the last reader is done.
   Task<Status> detach(std::string path, bool give_up);
   /// Out of service until enable(), and emptied before as by detach(). With `force` its objects
   /// answer 503, new ones go to the other drives.
@@ -67,9 +67,9 @@ class DriveAdmin {
 
   /// Paths that were detached and are not closed yet: requests still read there. Thread-safe.
   [[nodiscard]] std::set<std::string> leaving() const;
-  /// By path, of drives that have one. Thread-safe.
+  /// Labels by path, of drives that have one. Thread-safe.
   [[nodiscard]] std::map<std::string, std::string> labels() const;
-  /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
+  /// Closes drives that were detached, once they are quiescent. Now and then, on one loop.
   Task<void> close_detached();
   /// Detaches or disables drives that were to be emptied, and are. Now and then, on one loop.
   Task<void> tend_leaving();
@@ -105,8 +105,8 @@ class DriveAdmin {
    private:
     std::atomic<bool>* busy_;  ///< null: another one has the right
   };
-  /// Of an operator's order: waits while another change is made, which the target may make by
-  /// itself.
+  /// Right to make a change for an operator's order. Waits while another change is made, which the
+  /// target may make by itself.
   Task<Result<Turn>> take_turn();
   /// Objects on a drive that no other drive has, and slices of objects.
   struct Held {
@@ -138,7 +138,7 @@ class DriveAdmin {
   Task<Status> wait_until_closed(std::string path);
   struct Opened {
     std::shared_ptr<Drive> drive;
-    MirrorLedger remembered;  ///< what it says of others
+    MirrorLedger remembered;  ///< its notes of other drives
   };
   [[nodiscard]] std::int64_t oldest_tombstone() const;
   Status check_not_fenced(const FoundDrive& found) const;
@@ -147,12 +147,12 @@ class DriveAdmin {
   struct Away {
     std::string id;
     std::shared_ptr<Drive> before = {};  ///< as it was; null: it has not been here since the start
-    /// It failed: before its mount has ended, memory may have what the drive has not.
+    /// True if it failed: before its mount has ended, memory may have what the drive has not.
     bool waits = false;
     std::optional<io::MountWatch> watch;  ///< of one that waits; nothing: the kernel took none
-    BootTime since{};                     ///< that it is known to be missing
-    std::string why;                      ///< that it is
-    std::string said;                     ///< why it is not taken back, as it was logged
+    BootTime since{};                     ///< time when it was found missing
+    std::string why;                      ///< reason why it is
+    std::string said;                     ///< reason why it is not taken back, as it was logged
   };
   Task<Status> enters(std::shared_ptr<Drive> drive, const cluster::ClusterState& seen);
   [[nodiscard]] Siblings siblings() const;
@@ -191,11 +191,11 @@ class DriveAdmin {
   mutable Mutex mutex_;
   DriveList list_ TARN_GUARDED_BY(mutex_);
   std::map<std::string, DriveIdentity> identities_ TARN_GUARDED_BY(mutex_);  // by path
-  // Of all that are or were there, and are not given up.
+  // All that are or were there, and are not given up.
   Siblings siblings_ TARN_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Drive>> leaving_ TARN_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Drive>> lost_ TARN_GUARDED_BY(mutex_);  // are out, and not closed yet
-  // By path; what it says is of tend_away().
+  // Missing drives by path; only tend_away() uses what they hold.
   std::map<std::string, std::shared_ptr<Away>> away_ TARN_GUARDED_BY(mutex_);
 };
 

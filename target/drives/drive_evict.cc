@@ -67,7 +67,7 @@ Task<void> DriveAdmin::evict_away() {
   const bool is_quiescent = node_.owned.state()->map->past.empty();
   if (!is_quiescent && SAFETY("safety.evict_at_rest")) co_return;
   const Turn turn(busy_);
-  if (!turn.got() || !may_evict()) co_return;  // while others change drives: the next time
+  if (!turn.got() || !may_evict()) co_return;  // during another change of drives: the next time
   const Status done = co_await evict(evictable());
   if (done) co_return;
   evict_again_ = clock_.boot_time() + kDriveEvictAgain;

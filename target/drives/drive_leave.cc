@@ -1,4 +1,4 @@
-// Drives that give what they hold to the others before they go.
+// Drives that move what they hold to the other drives before they go.
 
 #include <algorithm>
 #include <utility>
@@ -100,7 +100,7 @@ bool DriveAdmin::others_serve(const std::string& path) const {
 }
 
 /// True: there are objects on it that no other drive has, or slices; from here on they move to the
-/// others.
+/// other drives.
 Task<Result<bool>> DriveAdmin::empty_first(Drive& drive, DriveList::Then then) {
   const auto held = co_await count(drive);
   if (!held)
@@ -148,7 +148,7 @@ Task<Status> DriveAdmin::set_draining(Drive& drive, bool draining) {
   co_return co_await store_.mirror().misplaces_all();
 }
 
-/// It was to leave.
+/// Keeps a drive that was to leave.
 Task<Status> DriveAdmin::stay(Drive& drive) {
   DriveList next = list();
   next.leaving.erase(drive.path());
@@ -178,7 +178,8 @@ Task<void> DriveAdmin::tend_leaving() {
   }
 }
 
-/// Nothing comes to it any more but what uploads bring that began before: these end first.
+/// Lets a drive go that is empty. New files come to it only by uploads that began before: these end
+/// first.
 Task<Status> DriveAdmin::go_if_empty(std::shared_ptr<Drive> drive, DriveList::Then then) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());

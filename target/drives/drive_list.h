@@ -19,18 +19,18 @@ namespace tarn::target {
 ///
 /// and `set.json`: {"drive_set":N}.
 struct DriveList {
-  std::set<std::string> attached;             ///< used although no --drive says so
-  std::set<std::string> detached;             ///< not used, whatever --drive says
+  std::set<std::string> attached;             ///< used although no --drive names it
+  std::set<std::string> detached;             ///< not used, even if --drive names it
   std::set<std::string> disabled;             ///< out of service until they are enabled
   std::map<std::string, std::string> labels;  ///< by path; shown, and nothing acts upon them
-  /// Drives whose objects move to the others, and what is done with them then. One that is disabled
-  /// by now stays here: it is empty, and no place of names until it is enabled.
+  /// Drives whose objects move to the other drives, and what is done with them then. One that is
+  /// disabled by now stays here: it is empty, and no place of names until it is enabled.
   enum class Then : std::uint8_t { detach, disable };
   std::map<std::string, Then> leaving;
   /// One that was detached, and has not been attached since.
   struct Gone {
-    std::string path;        ///< where it was
-    std::int64_t since = 0;  ///< when it went: seconds since 1970
+    std::string path;        ///< former path
+    std::int64_t since = 0;  ///< time when it went: seconds since 1970
     auto operator<=>(const Gone&) const = default;
   };
   std::map<std::string, Gone> gone;  ///< by uuid

@@ -163,7 +163,7 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
     for (const auto& [path, why] : store.missing())
       metrics.gauge("tarn_drive_up", kUpHelp, {{"drive", path}}).Set(0);
   };
-  refresh();  // a drive may be lost before the first scrape, which is to say why
+  refresh();  // a drive may be lost before the first scrape, which is to report why
   metrics.before_scrape(refresh);
 }
 

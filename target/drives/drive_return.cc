@@ -22,7 +22,7 @@ Result<bool> lies_at(const std::string& path, const std::string& id) {
   const auto files = io::FileSystem::open(path);
   if (!files) return false;
   TRY(const auto identity, read_identity(**files));
-  if (!identity) return false;  // what is below a mount point
+  if (!identity) return false;  // the path below a mount point
   if (identity->drive == id) return true;
   return fail(Errc::conflict, "another drive (id {}) lies there in place of drive {}",
               identity->drive, id);
@@ -32,9 +32,9 @@ Result<bool> lies_at(const std::string& path, const std::string& id) {
 
 Task<void> DriveAdmin::tend_away() {
   for (const auto& drive : store_.drives()) {
-    // Of one that an operator has put out of service, or that is being emptied, he decides.
+    // Drives that an operator has put out of service, or that are being emptied, are his decision.
     if (!drive->is_lost() || drive->disabled() || drive->draining()) continue;
-    static_cast<void>(co_await let_go(drive));  // while others change drives: the next time
+    static_cast<void>(co_await let_go(drive));  // during another change of drives: the next time
   }
   std::map<std::string, std::shared_ptr<Away>> all;
   {
@@ -82,7 +82,7 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
 }
 
 Task<Result<bool>> DriveAdmin::is_back(std::string path, Away& away) {
-  // Of a mount that goes on nothing is read: it may hang.
+  // Reads nothing of a mount that goes on: it may hang.
   if (away.waits && !(away.watch && away.watch->ended())) co_return false;
   away.waits = false;
   co_return co_await threads_.run([&] { return lies_at(path, away.id); });
@@ -108,13 +108,13 @@ Task<void> DriveAdmin::look_for(std::string path, std::shared_ptr<Away> away) {
   const std::string why = taken ? "" : taken.error().message;
   if (why == away->said) co_return;
   const Turn turn(busy_);
-  if (!turn.got()) co_return;  // while others change drives: the next time
+  if (!turn.got()) co_return;  // during another change of drives: the next time
   if (!why.empty()) drive_return_log().error("drive not taken back drive={} why={}", path, why);
   away->said = why;
   note_missing(path, *away);
 }
 
-/// Says of a drive that is missing why it is, and what became of what it holds.
+/// Reports of a drive that is missing why it is, and what became of what it holds.
 void DriveAdmin::note_missing(const std::string& path, const Away& away) {
   std::string why = away.said.empty() ? away.why : away.said;
   if (!store_.evicted_from(path).empty())
@@ -127,7 +127,7 @@ void DriveAdmin::note_missing(const std::string& path, const Away& away) {
 Task<Status> DriveAdmin::take_back(std::string path, std::shared_ptr<Away> away) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
-  if (store_.drive_at(path) != nullptr) co_return Status();  // it was attached
+  if (store_.drive_at(path) != nullptr) co_return Status();  // attached
   const auto state = view_.state();
   CO_TRY(auto opened,
          co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));

@@ -45,8 +45,9 @@ Task<Status> act(DriveAdmin& admin, std::string action, std::string path, std::s
   co_return co_await admin.examine(std::move(path));
 }
 
-/// Until then names with copies on nodes are unavailable here (is_authoritative_for_copies()): who
-/// has changed the drives can go on with them. Not for ever, since the meta store may be away.
+/// Waits until the cluster knows the change: then an operator can go on with drives. Before that,
+/// names with copies on nodes are unavailable here (is_authoritative_for_copies()). Not for ever,
+/// since the meta store may be away.
 Task<void> until_cluster_knows(TargetNode& node) {
   const auto patience = std::chrono::steady_clock::now() + kKnownMax;
   while (!node.owned.drive_set_is_known() && std::chrono::steady_clock::now() < patience) {

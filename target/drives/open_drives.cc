@@ -94,7 +94,7 @@ bool any_elsewhere(const cluster::ClusterState& state) {
                      [](const auto& each) { return each.second.replica_count().many(); });
 }
 
-/// True if a drive that was one of these is given up for the one at its path now.
+/// True if one of these drives is given up in favour of the one at its path now.
 bool gives_up(const std::vector<FoundDrive>& found, const std::vector<std::string>& replace) {
   std::set<std::string> there;
   for (const FoundDrive& drive : found)
@@ -130,14 +130,14 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
                                   "t" + fail_point::identity(8, options.dir.native())));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
   OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}, {}, list.drive_set};
-  // Before any drive forgets that there was another one: what lay there is not here any more, which
-  // the others must know before this target says so of anything.
+  // Notes this before any drive forgets that there was another one. The former contents are gone.
+  // The other targets must know that before this target reports it of anything.
   const bool loses = gives_up(found, options.replace_drives) && any_elsewhere(state);
   if (list.drive_set == 0 || loses) {
     opened.drive_set = other_drive_set();
     TRY_OK(save_drive_set(options.dir, opened.drive_set));
   }
-  // The directory first: what it does not say of copies being complete, no drive says.
+  // Reads the directory first: copies count as complete only if it notes them as such, too.
   TRY(const auto own, node_ledger(options.dir));
   if (own) opened.ledger = *own;
   for (const auto& [path, drive] : files) TRY_OK(read_ledger(*drive, opened.ledger));
@@ -179,7 +179,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   // One that was emptied before it was disabled is no name's place, there or not.
   for (const auto& [path, then] : list.leaving)
     if (list.disabled.contains(path)) opened.missing.erase(path);
-  // Notes of drives on others that are missing may be stale: these are evicted anew.
+  // Notes of drives on missing ones may be stale: these are evicted anew.
   if (!own) opened.ledger.evicted.clear();
   if (own) TRY_OK(forget_evicted(options.dir, *own, opened.ledger.evicted));
   for (const auto& [path, id] : opened.missing_ids)

@@ -23,14 +23,14 @@ struct OpenedDrives {
   using Identities = std::map<std::string, DriveIdentity>;
   Identities identities;                           ///< of `drives`, by path
   std::map<std::string, std::string> missing_ids;  ///< path -> uuid, of all that are known
-  MirrorLedger ledger;                             ///< what all places remember
+  MirrorLedger ledger;                             ///< notes of all places
   std::map<std::string, EvictedBuckets> evicted;   ///< from `missing`, by path
   std::uint64_t drive_set = 0;                     ///< DriveList::drive_set, as it is from now on
 };
 
 /// Ledger in the directory of a node; nothing when it has no such file.
 [[nodiscard]] Result<std::optional<MirrorLedger>> node_ledger(const std::string& directory);
-/// Brings that together with what a drive remembers; one without such a file has no say.
+/// Brings that together with what a drive remembers; one without such a file does not count.
 Status read_ledger(io::FileSystem& files, MirrorLedger& ledger);
 inline constexpr const char* kLedgerOfDrive = ".tarn/mirror.json";
 
@@ -40,7 +40,7 @@ struct DriveOpener {
   const IndexMemory& memory;
   std::shared_ptr<CachePolicy> cache_policy;
 
-  /// Opens one as `use` says: its identity is written, its index reconciled with its files.
+  /// Opens one as `use` names it: its identity is written, its index reconciled with its files.
   /// `evicted`: what was evicted from it while it was away, which goes. Blocks.
   [[nodiscard]] Result<std::unique_ptr<Drive>> open(std::unique_ptr<io::FileSystem> files,
                                                     const DrivePlan::Use& use,

@@ -21,7 +21,7 @@ namespace tarn::target {
 struct Options {
   std::filesystem::path dir;                ///< absolute; node.json
   std::vector<std::string> drives;          ///< absolute, without a trailing slash
-  std::vector<std::string> replace_drives;  ///< whose old drive is given up for lost
+  std::vector<std::string> replace_drives;  ///< the old drive there is given up for lost
   std::string listen = "127.0.0.1:8200";
   std::string internal = "127.0.0.1:8201";
   cluster::Advertised advertise;  ///< URLs that clients reach `listen` by; none: what is bound
@@ -64,7 +64,7 @@ struct Options {
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
-  /// How full a drive may get, as the settings say.
+  /// Limits of how full a drive may get, by the settings.
   [[nodiscard]] SpaceLimits limits() const;
   /// Value of the setting drive.kind; nothing for auto.
   [[nodiscard]] std::optional<io::DriveKind> kind() const;

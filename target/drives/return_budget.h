@@ -9,8 +9,8 @@
 
 namespace tarn::target {
 
-/// How often drives that were lost come back by themselves: one that goes again and again costs
-/// more, in what is made anew elsewhere, than it is worth (docs/decisions/020). Pure; not
+/// Limit of how often drives that were lost come back by themselves. One that goes again and again
+/// costs more, in what is made anew elsewhere, than it is worth (docs/decisions/020). Pure; not
 /// thread-safe.
 class ReturnBudget {
  public:

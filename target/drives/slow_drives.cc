@@ -10,7 +10,7 @@
 namespace tarn::target {
 namespace {
 
-/// An error where a test says that the drive is slow.
+/// Error if a test marks the drive as slow.
 Status said_to_be_slow(const Drive& drive) {
   FAIL_POINT_OF("drive.slow.", drive.path());
   return {};

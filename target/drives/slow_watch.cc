@@ -12,7 +12,7 @@ double bytes_of_request(io::DriveKind kind) {
   return kind == io::DriveKind::rotational ? 2.4e6 : 65536;
 }
 
-/// Below this many ms no drive is slow, however fast others are.
+/// Below this many ms no drive is slow, however fast its siblings are.
 double never_slow(io::DriveKind kind) { return kind == io::DriveKind::rotational ? 40 : 1; }
 
 double median(std::vector<double> values) {

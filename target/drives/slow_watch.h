@@ -12,10 +12,10 @@
 
 namespace tarn::target {
 
-/// Tells a drive that takes several times as long as it should from those that merely have much to
-/// do. Shown once a second what the disks below have done. Its measure is the time that a disk was
-/// busy for each unit of work: a queue in front of it does not change that. A unit of work is a
-/// request, or as many bytes as take as long as one. Pure; for one thread.
+/// Distinguishes a drive that takes several times as long as it should from those that merely have
+/// much to do. Shown once a second what the disks below have done. Its measure is the time that a
+/// disk was busy for each unit of work: a queue in front of it does not change that. A unit of work
+/// is a request, or as many bytes as take as long as one. Pure; for one thread.
 class SlowWatch {
  public:
   /// A drive that takes kTimes as long as usual is slow; below kWell times as long it is well
@@ -28,7 +28,7 @@ class SlowWatch {
   /// Samples after which a drive that has no siblings is compared with itself before.
   static constexpr std::uint64_t kHistory = 60;
 
-  /// Of the disk below a drive, since some moment in the past.
+  /// Counters of the disk below a drive, since some moment in the past.
   struct Seen {
     io::DriveKind kind = io::DriveKind::solid;
     std::uint64_t requests = 0;
@@ -38,8 +38,8 @@ class SlowWatch {
   struct Change {
     std::string path;
     bool slow = false;
-    double ms = 0;     ///< that a unit of work takes now
-    double usual = 0;  ///< that it takes elsewhere, or took before
+    double ms = 0;     ///< time of a unit of work now
+    double usual = 0;  ///< time of one elsewhere, or before
   };
   /// `seen` by path: all drives whose disks are known. Which of them became slow, or well again;
   /// one that is no longer in `seen` is forgotten.

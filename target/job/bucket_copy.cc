@@ -1,7 +1,7 @@
 // One target's part of a bucket copy: it walks its own indexes page by page and copies each object
 // to the owner of the new name. Several at a time, each as a PUT with object_to= does. The proxy
-// that runs the job reads a line of progress several times a second; when it goes away, or says so,
-// the copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was
+// that runs the job reads a line of progress several times a second; when it goes away, or asks for
+// it, the copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was
 // copied is found to be there.
 
 #include "target/job/bucket_copy.h"
@@ -74,7 +74,7 @@ class CopyRun {
         stop_(lines_.stop().get_token()) {}
 
   [[nodiscard]] JobLines& lines() { return lines_; }
-  /// Copies, and says in the progress how it ended.
+  /// Copies, and reports in the progress how it ended.
   Task<Status> run();
 
  private:
@@ -156,7 +156,7 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
   }
 }
 
-/// Fails with an error that ends the copy; counts others.
+/// Fails with an error that ends the copy; counts other errors.
 Task<Status> CopyRun::take_entry(Step step, const ObjectStore::Listed& entry) {
   if (entry.drive == nullptr) co_return Status();  // a virtual directory
   if (stop_.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
@@ -195,8 +195,8 @@ Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
   co_return Status();
 }
 
-/// For an object of the destination: deletes it when the source has none of that name and it is
-/// still what was listed.
+/// Deletes an object of the destination when the source has none of that name and it is still what
+/// was listed.
 Task<Status> CopyRun::delete_if_gone(const ObjectStore::Listed& entry) {
   CO_TRY(const Destination source, co_await find_in_bucket(node_, order_.from, entry.name));
   CO_TRY(const bool there, co_await is_there(node_, order_.job, source));

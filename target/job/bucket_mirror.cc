@@ -38,12 +38,12 @@ constexpr auto kHangPatience = 60s;  // a drive that hangs mostly comes back
 
 spdlog::logger& mirror_log() { return obs::log("mirror"); }
 
-/// Names with what each drive says of them, in the order of the drives.
+/// Names with what each drive has of them, in the order of the drives.
 struct NamePage {
   std::map<std::string, CopyViews> names;
   bool more = false;
   bool complete = true;  ///< every drive that can be used has been asked
-  std::string next;      ///< where the following page goes on
+  std::string next;      ///< start of the following page
   /// Generation and size in the newest record of a name that any drive has shown.
   struct Size {
     Generation of;
@@ -73,7 +73,7 @@ Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
   for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
   auto parts = co_await gather(std::move(lists));
   CopyViews blank(parts.size() + store.missing().size());
-  std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  std::optional<std::string> bound;  // beyond it some drive has not listed all yet
   NamePage page;
   for (std::size_t i = 0; i < blank.size(); ++i) {
     if (i >= parts.size() || !parts[i]) {
@@ -118,7 +118,7 @@ std::vector<std::string> names_to_change(const NamePage& page, std::size_t wante
   return out;
 }
 
-/// Nothing if no copy of the name is an object.
+/// Returns nothing if no copy of the name is an object.
 std::optional<api::ObjectState> count_name(const NamePage& page, const std::string& name,
                                            std::size_t wanted, api::CountedCopies& into) {
   const CopyVerdict verdict = judge_copies(page.names.at(name), 0);
@@ -209,7 +209,7 @@ std::string MirrorJob::line() const {
 }
 
 struct Passed {
-  bool good = true;                           ///< nothing is left to do that could be done
+  bool good = true;                           ///< all is done that could be done
   std::uint64_t unknown = 0;                  ///< names that could not be judged
   std::map<BucketId, std::uint8_t> complete;  ///< buckets of which each name has its copies
 };
@@ -289,7 +289,7 @@ Task<void> note_bad_copy(TargetNode& node, const Mirror::Bad& bad) {
   for (const auto& drive : drives) co_await note_bad_on(node, *drive, bad.name);
 }
 
-/// Of an object with an upstream, when no copy here can be read. True: it is cold now.
+/// Evicts an object with an upstream, when no copy here can be read. True: it is cold now.
 Task<bool> fetch_instead(TargetNode& node, const ObjectName& name) {
   const auto done = co_await evict_unreadable(node, name);
   if (!done)

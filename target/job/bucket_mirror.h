@@ -20,15 +20,16 @@ struct MirrorProgress {
   std::string first_error;
 };
 
-/// Gives every object of `bucket` on this target as many copies as the bucket wants now. Brings old
-/// ones up to date, and removes those that are too many. Several objects at a time. cancelled when
-/// it was told to stop; objects that fail are counted. `progress` must outlive it.
+/// Makes for every object of `bucket` on this target as many copies as the bucket wants now. Brings
+/// old ones up to date, and removes those that are too many. Several objects at a time. cancelled
+/// when it was asked to stop; objects that fail are counted. `progress` must outlive it.
 Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::stop_token stop,
                           MirrorProgress& progress);
 
 /// Counts copies, and names what is lost (`GET
 /// /v1/internal/redundancy?bucket=&bmd=&lost_after=&lost_max=`): api::CountedCopies. With
-/// `list=STATE&after=&list_max=` names those in that state after a name, and counts no others.
+/// `list=STATE&after=&list_max=` names those in that state after a name, and counts no other
+/// objects.
 Task<Status> count_copies(TargetNode& node, http::Request& request);
 /// The target's part of make-n-copies (`POST /v1/internal/mirror`): a line on progress four times a
 /// second.

@@ -19,7 +19,7 @@ namespace tarn::target {
 /// Of the loop of its request.
 class DriveJob {
  public:
-  /// Work on one drive, counted in `progress`, until it is done or told to stop.
+  /// Work on one drive, counted in `progress`, until it is done or asked to stop.
   using OfDrive =
       std::function<Task<Status>(Drive&, api::CopyProgress& progress, const std::stop_token&)>;
   /// `about`: the job's name in the log.

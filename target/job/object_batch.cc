@@ -36,8 +36,8 @@ constexpr std::size_t kObjectBatchOrderBytesMax = 8U << 20U;
 /// after that would belong to no job.
 constexpr std::chrono::seconds kBeginDeletesFor{10};
 
-/// How many objects of one drive are worked on at a time. Deletes of several names share the syncs
-/// of an index; copies make the head of a rotational drive move between them.
+/// Number of objects of one drive that are worked on at a time. Deletes of several names share the
+/// syncs of an index; copies make the head of a rotational drive move between them.
 std::size_t workers_of(const Drive* drive, bool copies) {
   const bool rotational = drive == nullptr || drive->kind() == io::DriveKind::rotational;
   if (copies) return rotational ? 1 : 4;
@@ -83,7 +83,7 @@ class BatchRun {
   api::BatchProgress progress_;
   JobLines lines_;
   std::stop_token stop_;
-  bool broken_ = false;  // nothing more is begun
+  bool broken_ = false;  // no further name is begun
 };
 
 Task<Status> BatchRun::run() {
@@ -104,7 +104,7 @@ Task<Status> BatchRun::run() {
 }
 
 /// One for each drive, so that a slow one holds up its own names only; one for all when the client
-/// says how many are worked on at a time.
+/// sets how many are worked on at a time.
 std::vector<BatchRun::Queue> BatchRun::queues() const {
   std::map<const Drive*, Queue> by_drive;
   const auto state = node_.view.state();
@@ -176,7 +176,7 @@ Task<Status> BatchRun::count(const std::string& name) {
   if (batch_.copies) CO_TRY_OK(api::check_object_name(batch_.how.name_of_copy(name)));
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
   CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
-  if (batch_.fetches && newest.exists()) co_return Status();  // nothing would be done
+  if (batch_.fetches && newest.exists()) co_return Status();  // there would be no work
   if (newest.exists()) {
     progress_.counts.add(newest.record->size);
     co_return Status();
@@ -203,7 +203,7 @@ Task<Status> BatchRun::fetch(const std::string& name) {
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
   CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
   if (newest.exists()) {
-    if (!batch_.how.latest) co_return Status();  // it is here, and is not counted
+    if (!batch_.how.latest) co_return Status();  // is here, and is not counted
     CO_TRY(const bool current, co_await node_.cold->confirm(wanted, *newest.record));
     if (current) co_return Status();
   }
@@ -219,10 +219,11 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
   if (batch_.unless_in != 0 && SAFETY("safety.delete_asks_source"))
     CO_TRY_OK(co_await check_absent(wanted.name.object));
   CO_TRY_OK(node_.store.reachable(wanted.name));
-  // Without the lock: what others hold pending is given to this node as well.
+  // Without the lock: what other replicas hold pending is sent to this node as well.
   if (replica_count_of(node_, wanted.name.bucket).many())
     CO_TRY_OK(co_await find_settled(node_, wanted));
-  // Not waited for here: all that wait come again together, and others need not wait for them.
+  // Not waited for here: all that wait come again together, and the other names need not wait for
+  // them.
   OwnedNames::Write write;
   if (node_.owned.begin(wanted.name.uname, write) != OwnedNames::Verdict::yes)
     co_return fail(Errc::unavailable, "{} is being handed over; try again", wanted.display());

@@ -9,8 +9,8 @@ namespace tarn::target {
 // (target/node/job_stream.h). Drives that are out of service are left out.
 
 /// Removes, beside all that goes on, files of destroyed buckets, versions that were replaced or
-/// deleted, and uploads that were given up: all that could not be removed at the time. With
-/// buckets, only what is of these. Counts files and their bytes.
+/// deleted, and abandoned uploads: all that could not be removed at the time. With buckets, only
+/// what is of these. Counts files and their bytes.
 Task<Status> start_clean_up(TargetNode& node, http::Request& request);
 
 /// Reads the index's records of one bucket, so that they are in its memory as far as they fit.

@@ -24,20 +24,20 @@ class BadSlices {
  public:
   /// More than these are forgotten: it is a drive that is bad.
   static constexpr std::size_t kMax = 10'000;
-  /// An owner is told again after so long.
+  /// Time after which a slice is reported to its owner again.
   static constexpr std::chrono::seconds kTellEvery{5};
 
   void add(const SliceKey& key) {
     const MutexLock lock(mutex_);
     if (told_.size() < kMax) told_.try_emplace(key, BootTime::min());
   }
-  /// It is not here any more, or another one is.
+  /// Forgets a slice that is not here any more, or was replaced.
   void erase(const SliceKey& key) {
     const MutexLock lock(mutex_);
     told_.erase(key);
   }
-  /// All of them: a drive has gone, or come back, whose errors said nothing of its slices. The next
-  /// reader, or scrub, finds what is bad.
+  /// Forgets all of them: a drive has gone, or come back, whose errors were not those of its
+  /// slices. The next reader, or scrub, finds what is bad.
   void forget() {
     const MutexLock lock(mutex_);
     told_.clear();
@@ -46,7 +46,7 @@ class BadSlices {
     const MutexLock lock(mutex_);
     return told_.contains(key);
   }
-  /// Those whose owners are to be told now.
+  /// Returns the slices whose owners are to hear of them now.
   [[nodiscard]] std::vector<SliceKey> to_tell(BootTime now) {
     const MutexLock lock(mutex_);
     std::vector<SliceKey> out;

@@ -25,7 +25,7 @@ class ColdObjects {
   /// is stored, or is known not to be. cancelled on `stop`; what is being fetched comes all the
   /// same.
   virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted, std::stop_token stop) = 0;
-  /// Number of bytes that upstream has of it. bad_upstream if it does not say.
+  /// Number of bytes that upstream has of it. bad_upstream if it does not report that.
   virtual Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) = 0;
   /// True if upstream still has this version: serve the stored object. False: upstream has another
   /// version, and the stored one was evicted: call get(). object_not_found when the object is gone

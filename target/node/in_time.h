@@ -27,7 +27,7 @@ class LetGo {
     return fail(Errc::unavailable, "this target is about to end");
   }
   [[nodiscard]] bool ended() const { return call_->result.has_value(); }
-  /// Until it has ended, no longer than `time`.
+  /// Waits until it has ended, no longer than `time`.
   Task<void> wait(std::chrono::steady_clock::duration time) {
     call_->bell.expires_after(time);
     if (!ended()) (void)co_await call_->bell.async_wait(kTuple);

@@ -22,7 +22,7 @@ namespace tarn::target {
 }
 
 /// Progress of a job for the node that began it: a line four times a second, until it has ended.
-/// The job is told to stop when that node no longer reads. All on one loop.
+/// The job is stopped when that node no longer reads. All on one loop.
 class JobLines {
  public:
   /// `line`: how far the job is, without line feed.

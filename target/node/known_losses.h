@@ -15,7 +15,7 @@ struct KnownLosses {
   /// Targets between which slices are spread (standing_members()): those that are out, in
   /// maintenance, or leave, are none.
   std::set<std::string> standing;
-  /// Of each live target TargetStatus::lost_drives; 0: it misses none.
+  /// TargetStatus::lost_drives of each live target; 0: it misses none.
   std::map<std::string, std::uint64_t> lost_drives;
 
   /// True if more is lost than was `before`: a target is no longer among `standing`, or one
@@ -23,7 +23,7 @@ struct KnownLosses {
   /// a new map by itself. A drive that comes back while another one stays away counts as one: the
   /// status names no drives.
   [[nodiscard]] bool more_than(const KnownLosses& before) const;
-  /// Of targets that say nothing now counts what they said `before`.
+  /// Keeps from `before` the status of targets that report none now.
   void keep_words_of(const KnownLosses& before);
 
   bool operator==(const KnownLosses&) const = default;

@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// How many bytes a second may pass (a token bucket of a quarter of a second). The limit can be
+/// Limit of the bytes that pass in a second (a token bucket of a quarter of a second). It can be
 /// changed at any time and counts from the next question on. Thread-safe.
 class RateLimiter {
  public:
@@ -42,8 +42,8 @@ class RateLimiter {
     const MutexLock lock(mutex_);
     saved_ -= static_cast<double>(bytes);
   }
-  /// Counts bytes that passed for another reason: who asks next waits for them, too, but no longer
-  /// than a quarter of a second.
+  /// Counts bytes that passed for another reason: the next caller waits for them, too, but no
+  /// longer than a quarter of a second.
   void charge(std::uint64_t bytes) {
     const auto rate = static_cast<double>(limit_.load());
     const MutexLock lock(mutex_);
@@ -73,17 +73,17 @@ class RateLimiter {
 struct MoveLimits {
   static constexpr std::uint64_t kWorkersMax = 64;
   static constexpr std::uint64_t kRebuildMin = 8U << 20U;  ///< of a drive
-  /// Of all moves together.
+  /// Limit of all moves together.
   RateLimiter rate;
-  /// Of what a rebuild may have at least on each drive, whatever clients and other moves want, in
+  /// Rate that a rebuild may have at least on each drive, whatever clients and other moves want, in
   /// bytes a second; 0: nothing.
   std::atomic<std::uint64_t> rebuild_min_of_drive{kRebuildMin};
   /// The same of all drives in service (rebuild_limits()).
   RateLimiter rebuild_min;
-  /// Of what a rebuild may have at most, also below `rebuild_min`.
+  /// Limit of what a rebuild may have at most, also below `rebuild_min`.
   RateLimiter rebuild_max;
   /// Objects at a time on each drive; 0: one on a rotational drive, whose head would be moved
-  /// between them, and four on others.
+  /// between them, and four on other drives.
   std::atomic<std::uint64_t> workers{0};
 };
 

@@ -21,7 +21,7 @@ struct Pace {
   Clock& clock;
   std::stop_token stop;
 
-  /// cancelled when it was told to stop, conflict when another walk takes over.
+  /// cancelled when it was asked to stop, conflict when another walk takes over.
   [[nodiscard]] Status go_on() const;
   /// Waits until `bytes` may pass. Errors as go_on().
   [[nodiscard]] Task<Status> pass(std::uint64_t bytes) const;
@@ -29,14 +29,14 @@ struct Pace {
   [[nodiscard]] Task<Status> until_ended() const;
 };
 
-/// How long work that wants to move `bytes` now waits before it asks again; zero: they may pass and
-/// are counted. It passes under `ceiling` while no client waits for a drive (`foreground`), and up
-/// to `floor` in any case (of which 0 is nothing). Both count whatever passed, so it never takes
+/// Time that work that wants to move `bytes` now waits before it asks again; zero: they may pass
+/// and are counted. It passes under `ceiling` while no client waits for a drive (`foreground`), and
+/// up to `floor` in any case (of which 0 is nothing). Both count whatever passed, so it never takes
 /// more than the greater of the two.
 [[nodiscard]] std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling,
                                                     std::uint64_t bytes, BootTime now,
                                                     bool foreground);
-/// How long a rebuild waits, and for what.
+/// Time that a rebuild waits, and its reason.
 struct RebuildWait {
   std::chrono::nanoseconds time{};
   HeldBy by = HeldBy::nothing;  ///< unless `time` is zero
@@ -52,7 +52,7 @@ struct RebuildBounds {
 };
 [[nodiscard]] RebuildBounds rebuild_bounds(const MoveLimits& limits);
 
-/// `work`, a call to another node, which is given up as soon as go_on() fails: a process that
+/// `work`, a call to another node, which is abandoned as soon as go_on() fails: a process that
 /// stands still holds up the walk for no longer than its lease.
 template <class T>
 Task<Result<T>> while_walking(const Pace& pace, Task<Result<T>> work) {

@@ -51,8 +51,8 @@ class Moves {
     std::uint64_t map_version_;  // 0: of a resilver
     NameLocks::Held turn_;
   };
-  /// Learns `map`, tells the walk that runs to end, and waits for that. conflict when a newer map
-  /// is known, or a rebalance by this one runs.
+  /// Learns `map`, asks the walk that runs to end, and waits for that. conflict when a newer map is
+  /// known, or a rebalance by this one runs.
   Task<Result<Walk>> begin_rebalance(std::shared_ptr<const cluster::Ownership> map);
   /// conflict when any walk runs. A rebalance that begins ends it.
   Task<Result<Walk>> begin_resilver();
@@ -65,7 +65,7 @@ class Moves {
   mutable Mutex mutex_;
   std::shared_ptr<const cluster::Ownership> map_ TARN_GUARDED_BY(mutex_);
   std::uint64_t last_walk_ TARN_GUARDED_BY(mutex_) = 0;  // numbers of walks
-  std::uint64_t walks_ TARN_GUARDED_BY(mutex_) = 0;      // that run or wait
+  std::uint64_t walks_ TARN_GUARDED_BY(mutex_) = 0;      // run or wait
   std::uint64_t walk_map_ TARN_GUARDED_BY(mutex_) = 0;  // of the last one that began; 0: a resilver
 };
 

@@ -7,7 +7,7 @@
 namespace tarn::target {
 namespace {
 
-/// How long a write waits for an older owner before its client is told to come again.
+/// Time that a write waits for an older owner before its client is asked to come again.
 constexpr std::chrono::milliseconds kHandOverMax{3'000};
 constexpr std::chrono::milliseconds kHandOverLook{10};
 

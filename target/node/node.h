@@ -46,7 +46,7 @@ struct TargetNode {
   Clock& clock;
   http::Loops& loops;  ///< on which requests are served
   std::atomic<bool> verify_always = false;
-  std::atomic<bool> leaving = false;  ///< it ends soon: proxies redirect no client here
+  std::atomic<bool> leaving = false;  ///< ends soon: proxies redirect no client here
   /// Rings when `leaving`, or the health of a drive, changes.
   std::shared_ptr<Event> readiness_changed = std::make_shared<Event>();
   std::atomic<std::uint64_t> generation_counter{0};
@@ -81,8 +81,8 @@ struct TargetNode {
   http::TaskGroup aside = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
-  /// The generation of a change that commits now, by what OwnedNames::Write::commit() says
-  /// (docs/decisions/011).
+  /// The generation of a change that commits now, at the version that OwnedNames::Write::commit()
+  /// returned (docs/decisions/011).
   [[nodiscard]] Generation next_generation(std::uint64_t map_version) {
     return cluster::make_generation(map_version, membership.incarnation(), ++generation_counter);
   }
@@ -94,14 +94,14 @@ struct ObjectRequest {
   std::shared_ptr<const cluster::ClusterState> state;
   cluster::BucketRecord bucket;
   ObjectName name;
-  std::optional<security::RedirectClaim> claim;  ///< what the proxy vouched for, if one sent it
+  std::optional<security::RedirectClaim> claim;  ///< claim that the proxy signed, if one sent it
   std::int64_t stale_seconds = 0;                ///< > 0: answered without a lease (Tarn-Stale)
   /// The target that owns the name, within `state`; null when we do. A request that was meant for
   /// the owner goes on there (redirect_to_owner.h).
   const cluster::Node* elsewhere = nullptr;
   /// The owner sent the reader here, where the newest version still lies.
   bool from_owner = false;
-  OwnedNames::Write write;  ///< that has begun, when it was admitted for writing
+  OwnedNames::Write write;  ///< has begun, when it was admitted for writing
 
   /// "ais://photos/cat.jpg", as clients' error parsers look for it.
   [[nodiscard]] std::string display() const { return bucket.name.display() + "/" + name.object; }
@@ -109,8 +109,8 @@ struct ObjectRequest {
 
 /// The name of an object in a bucket, with as many copies as that wants.
 [[nodiscard]] ObjectName name_in(const cluster::BucketRecord& bucket, std::string object);
-/// How objects of the bucket with this id, which `bucket` is the record of, lie on drives; null: it
-/// has been destroyed.
+/// Layout on drives of objects of the bucket with this id, which `bucket` is the record of; null:
+/// it has been destroyed.
 [[nodiscard]] BucketOnDrives on_drives(BucketId id, const cluster::BucketRecord* bucket);
 /// A name with as many copies as its bucket wants now: that may have changed while a body arrived.
 [[nodiscard]] ObjectName as_of_now(const TargetNode& node, ObjectName name);

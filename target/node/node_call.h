@@ -20,9 +20,9 @@ Task<Result<http::ClientResponse>> ask_target(TargetNode& node, std::string id,
 /// Error of an answer that is not 200, as that target reported it.
 [[nodiscard]] Error error_of_answer(const std::string& id, unsigned status, std::string_view body);
 
-/// How long the other target may say nothing while it takes `size` bytes: it syncs what it got
-/// before it answers, to a drive that others may keep busy. Never longer than the relay waits for a
-/// copy.
+/// Limits of a call in which the other target may send nothing while it takes `size` bytes. It
+/// syncs what it got before it answers, to a drive that other work may keep busy. Never longer than
+/// the relay waits for a copy.
 [[nodiscard]] http::CallLimits transfer_limits(std::uint64_t size);
 /// The body of an answer after its head, as far as it comes, at most `bytes_max` of it.
 Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max);

@@ -20,7 +20,7 @@ namespace tarn::target {
 struct AppendHandle {
   std::string target;
   std::string id;
-  std::uint64_t size = 0;  ///< bytes that were there when it was given out
+  std::uint64_t size = 0;  ///< bytes that were there when it was issued
 
   [[nodiscard]] std::string text() const;
   /// invalid_argument for what is no handle of ours.
@@ -34,7 +34,7 @@ struct Append {
   std::unique_ptr<WorkFile> file;
   Digests digests;
   Digests::Mark before;        ///< the last append began here, and may be sent again
-  bool has_leftovers = false;  ///< the file is longer than `digests` says: an append broke off
+  bool has_leftovers = false;  ///< the file is longer than by `digests`: an append broke off
   api::CustomMetadata custom;  ///< of the object that it began with
 };
 

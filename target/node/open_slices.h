@@ -22,7 +22,7 @@ enum class SliceToken : std::uint64_t {};
 /// A slice whose bytes have all come, and that is nothing yet.
 struct WrittenSlice {
   std::unique_ptr<NewSlice> slice;
-  std::uint64_t bytes = 0;         ///< that were written
+  std::uint64_t bytes = 0;         ///< written so far
   std::optional<Digests> digests;  ///< of a full copy
 };
 
@@ -86,7 +86,7 @@ class SliceDrops {
     const MutexLock lock(mutex_);
     drops_.emplace(now + kDelay, std::move(drop));
   }
-  /// Those of one bucket.
+  /// Returns those of one bucket.
   [[nodiscard]] std::vector<SliceDrop> of(BucketId bucket) const {
     const MutexLock lock(mutex_);
     std::vector<SliceDrop> out;

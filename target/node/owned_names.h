@@ -57,7 +57,8 @@ class OwnedNames {
 
   /// yes: the write has begun and is in `out`.
   [[nodiscard]] Verdict begin(const std::string& uname, Write& out);
-  /// An older replica gives us its copy; nothing when it is refused (HandOver::begin_copy).
+  /// Begins the receipt of a copy from an older replica; nothing when it is refused
+  /// (HandOver::begin_copy).
   [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname,
                                                 const cluster::ReplicaCount& count,
                                                 const cluster::CopySender& sender);
@@ -68,17 +69,17 @@ class OwnedNames {
   /// The state in force here now: the newest that this node knows.
   [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> state();
 
-  /// DriveList::drive_set, to be told to the cluster.
+  /// Sets DriveList::drive_set, which the cluster is to know.
   void take_drive_set(std::uint64_t drive_set);
-  /// DrivesAway::believed_lost(), to be told to the cluster.
+  /// Sets DrivesAway::believed_lost(), which the cluster is to know.
   void take_lost_drives(std::uint64_t lost_drives);
-  /// How many drives the target has, to be told to the cluster.
+  /// Sets the number of drives of the target, which the cluster is to know.
   void take_drives(std::uint32_t drives);
   /// True if the map has the newest drive set. Until then this node is authoritative for no name of
-  /// which others have copies: it may have lost what it had.
+  /// which other targets have copies: it may have lost what it had.
   [[nodiscard]] bool drive_set_is_known() const;
 
-  /// Status of this node for the cluster, to be given to the membership.
+  /// Status of this node for the cluster, for the membership.
   [[nodiscard]] cluster::LiveRecord status();
   /// True if all writes that are under way are of names of ours.
   [[nodiscard]] bool only_ours_under_way();

@@ -14,7 +14,7 @@
 namespace tarn::target {
 
 /// Names that were stored here as pending, so perhaps not at all replicas (node_copies.h), until
-/// that is known: so that what a writer left half done is settled although no reader asks for it.
+/// that is known. So what a writer left half done is resolved although no reader asks for it.
 /// Thread-safe; bounded.
 class PendingNames {
  public:
@@ -28,18 +28,19 @@ class PendingNames {
 
   /// Its newest version here is pending since `now`.
   void add(BucketId bucket, const std::string& object, Time now);
-  /// It is no longer pending.
+  /// Removes a name that is no longer pending.
   void settled(BucketId bucket, const std::string& object);
-  /// Those that are pending since `until` or longer; from now on they count as pending since `now`.
+  /// Returns names that are pending since `until` or longer; from now on they count as pending
+  /// since `now`.
   [[nodiscard]] std::vector<Name> due(Time until, Time now);
-  /// One that was due is settled, unless it was added again since.
+  /// Removes a name that was due and is complete, unless it was added again since.
   void settled(const Name& due);
 
   /// True if all drives have been looked through for marks that are not known here: after a start,
   /// with a new map, and when there were too many names.
   void looked_through(bool all) { looked_through_ = all; }
   [[nodiscard]] bool looked_through() const { return looked_through_; }
-  /// How many there are; one more when not all drives were looked through.
+  /// Number of names; one more when not all drives were looked through.
   [[nodiscard]] std::size_t count() const;
 
  private:

@@ -44,7 +44,7 @@ void RebuildWatch::found(Todo todo, const Clock& clock) {
 
 void RebuildWatch::Making::pass(std::uint64_t bytes) {
   TARN_CHECK(passed_ <= bytes_);
-  // Of an object that has changed since the look there may be more.
+  // An object that has changed since the look may have more.
   const std::uint64_t counted = std::min(bytes, bytes_ - passed_);
   passed_ += counted;
   watch_.pass(counted, clock_.boot_time());
@@ -72,7 +72,7 @@ void RebuildWatch::Making::note_failed_unless_known(const std::string& error) {
   if (reasons_.empty()) note_failed(error);
 }
 
-/// Of several slices of one object that have the same reason one counts.
+/// Counts one of several slices of one object that have the same reason.
 void RebuildWatch::not_made(BucketId bucket, const WaitReasons& reasons) {
   const MutexLock lock(mutex_);
   WaitReasons& its = todo_.waits[bucket];

@@ -16,18 +16,18 @@
 
 namespace tarn::target {
 
-/// Progress of this target with making whole what it owns (keep_coded.h), or with copies for others
-/// (lost_records.h). Has what other nodes see of that, and what they want. All of it is memory:
-/// what is missing is found on the drives again after a restart. Thread-safe.
+/// Progress of this target with making whole what it owns (keep_coded.h), or with copies for other
+/// targets (lost_records.h). Has what other nodes see of that, and what they want. All of it is
+/// memory: what is missing is found on the drives again after a restart. Thread-safe.
 class RebuildWatch {
  public:
   enum class State : std::uint8_t {
-    unknown,  ///< it has not looked yet
+    unknown,  ///< no look yet
     looking,  ///< for what is missing
     working,  ///< makes it again
     waiting,  ///< something is left that could not be made; it looks again
-    whole,    ///< nothing is missing that can be made
-    stopped   ///< it was told to stop; it begins again when something more is lost, or is told to
+    whole,    ///< all is there that can be made
+    stopped   ///< stopped by request; it begins again when more is lost, or by request
   };
   /// Result of a look: objects by their number of missing slices (0: nothing is missing, but
   /// something lies at the wrong target).
@@ -36,13 +36,13 @@ class RebuildWatch {
     std::uint64_t bytes = 0;       ///< of slices that are to be made or moved
     std::uint64_t incomplete = 0;  ///< objects with slices missing that cannot be made now
     std::map<BucketId, std::uint64_t> buckets = {};  ///< `objects` by their bucket
-    BucketWaits waits = {};                          ///< why those that are incomplete wait
+    BucketWaits waits = {};                          ///< reasons why those that are incomplete wait
   };
 
-  // For who carries it out.
+  // For the work itself.
 
   void look_begins(std::uint64_t map_version);
-  /// It found this, and begins with it.
+  /// Notes the result of a look; the work on it begins.
   void found(Todo todo, const Clock& clock);
   /// Work on one object of the look that found it. Bytes count from when they may be written, the
   /// object when it ends. An end without end() means that it could not be made. Ends before the
@@ -57,9 +57,9 @@ class RebuildWatch {
     Making(const Making&) = delete;
     Making& operator=(const Making&) = delete;
 
-    /// So many more bytes may be written now.
+    /// Counts bytes that may be written now.
     void pass(std::uint64_t bytes);
-    /// Notes why the object cannot be made whole; it is told once the object ends as not made.
+    /// Notes why the object cannot be made whole; it is reported once the object ends as not made.
     void note(const WaitReason& reason);
     void note(const WaitReasons& reasons);
     /// The same of an error, at the target `where` if that is not empty.
@@ -79,12 +79,13 @@ class RebuildWatch {
     bool ended_ = false;
     WaitReasons reasons_;
   };
-  /// Work of this target, or what it reads for that of others, waits for a limit or for clients.
+  /// Work of this target, or what it reads for that of other targets, waits for a limit or for
+  /// clients.
   void held(HeldBy by, const Clock& clock);
   /// `all`: nothing is left that could be made. `error`: why not.
   void look_ends(bool all, const std::string& error, const Clock& clock);
 
-  // For who wants something.
+  // For callers that want something.
 
   /// A look that begins after this call is wanted; looks with at least this number have.
   /// Takes back stop().
@@ -113,11 +114,10 @@ class RebuildWatch {
   /// "by_missing":{"2":5},"incomplete","rate","seconds_left","error"}: "looks" is the number of the
   /// last look that ended, objects and bytes are what was made since "started_ns". The rate is the
   /// mean of the present look, in which the last 30 seconds count for two thirds. "seconds_left" is
-  /// how long, at that rate, what the look has found takes from now on; null when it cannot be
-  /// said.
+  /// how long, at that rate, what the look has found takes from now on; null when it is not known.
   /// "waits" has the reasons why objects are not whole (WaitReasons), those of the last look until
-  /// the next has found others. "buckets": {"ID":{"left_objects","waits"}}, without those of which
-  /// nothing is missing.
+  /// the next has found other ones. "buckets": {"ID":{"left_objects","waits"}}, without those of
+  /// which nothing is missing.
   [[nodiscard]] nlohmann::json report(const Clock& clock) const;
 
  private:
@@ -132,7 +132,7 @@ class RebuildWatch {
 
   mutable Mutex mutex_;
   State state_ TARN_GUARDED_BY(mutex_) = State::unknown;
-  // It was told to stop: what was lost then.
+  // Losses that were known when it was stopped.
   std::optional<KnownLosses> stopped_by_ TARN_GUARDED_BY(mutex_);
   std::uint64_t map_version_ TARN_GUARDED_BY(mutex_) = 0;
   std::uint64_t begun_ TARN_GUARDED_BY(mutex_) = 0;  // looks
@@ -143,11 +143,11 @@ class RebuildWatch {
   std::uint64_t objects_ TARN_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ TARN_GUARDED_BY(mutex_) = 0;
   Made made_ TARN_GUARDED_BY(mutex_);
-  Todo todo_ TARN_GUARDED_BY(mutex_);  // that is left
+  Todo todo_ TARN_GUARDED_BY(mutex_);  // left to do
   bool missing_ TARN_GUARDED_BY(mutex_) = false;
   std::string error_ TARN_GUARDED_BY(mutex_);
   RecentRate rate_ TARN_GUARDED_BY(mutex_);                  // of the present look
-  std::map<HeldBy, BootTime> held_ TARN_GUARDED_BY(mutex_);  // when last
+  std::map<HeldBy, BootTime> held_ TARN_GUARDED_BY(mutex_);  // the last time
   // Bytes that have passed for objects that have not ended.
   std::uint64_t under_way_ TARN_GUARDED_BY(mutex_) = 0;
 };

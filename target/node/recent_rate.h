@@ -12,7 +12,7 @@ namespace tarn::target {
 /// lower it as they go on. A value; not thread-safe.
 class RecentRate {
  public:
-  /// Shorter times say nothing.
+  /// Shorter times mean nothing.
   static constexpr std::chrono::seconds kLeast{1};
   static constexpr std::chrono::seconds kRecent{30};
 

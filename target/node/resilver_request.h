@@ -16,7 +16,7 @@ namespace tarn::target {
 class ResilverRequest {
  public:
   enum class By : std::uint8_t {
-    drives,  ///< they came or went: by itself, if the setting says so
+    drives,  ///< they came or went: by itself, if the setting allows it
     order    ///< wants a drive to be emptied
   };
   /// Setting resilver.enabled: whether objects move without being asked for.
@@ -28,14 +28,14 @@ class ResilverRequest {
   [[nodiscard]] std::string job(BootTime now) const;
 
   enum class End : std::uint8_t {
-    clean,    ///< nothing is left to be moved
-    stopped,  ///< it was told to stop
-    failed    ///< it is to be tried again, later each time
+    clean,    ///< all is in place
+    stopped,  ///< by request
+    failed    ///< to be tried again, later each time
   };
   /// A walk begins; returns the value for its end(). It does not matter who began it.
   [[nodiscard]] std::uint64_t begin() const;
   void end(std::uint64_t begun, End how, BootTime now);
-  /// How many walks have ended.
+  /// Number of walks that have ended.
   [[nodiscard]] std::uint64_t ended() const;
 
  private:

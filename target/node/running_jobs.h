@@ -11,7 +11,7 @@
 namespace tarn::target {
 
 /// The jobs under way at this target (bucket copies, rebalance, resilver), by their id, so that
-/// they can be told to stop. Thread-safe.
+/// they can be stopped. Thread-safe.
 class RunningJobs {
  public:
   /// Keeps a job known as long as it lives.

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kLeastRate = 1U << 20U;
-// Of the period:
+// Parts of the period:
 constexpr double kLongestPass = 0.8;
 constexpr double kShortestPass = 0.25;
 constexpr double kBetweenBegins = 0.9;

@@ -26,18 +26,18 @@ struct ScrubMark {
   bool operator==(const ScrubMark&) const = default;
 };
 
-/// A file that did not give back what was stored.
+/// A file that was not read back as it was stored.
 struct ScrubFinding {
   enum class Outcome : std::uint8_t {
-    open,      ///< it has not been made again yet
+    open,      ///< not made again yet
     repaired,  ///< another file took its place
-    gone       ///< it is no longer needed
+    gone       ///< no longer needed
   };
   SliceKey key;         ///< set and index of a slice, 0 of an object
   bool slice = false;   ///< a slice or a full copy; else a copy of an object, or the only one
-  io::FileName file{};  ///< that was bad
+  io::FileName file{};  ///< the bad one
   std::int64_t found_ns = 0;
-  std::int64_t ended_ns = 0;  ///< when its outcome was seen
+  std::int64_t ended_ns = 0;  ///< time when its outcome was seen
   Outcome outcome = Outcome::open;
   std::string error;
 
@@ -45,18 +45,18 @@ struct ScrubFinding {
 };
 [[nodiscard]] std::string_view to_string(ScrubFinding::Outcome outcome);
 
-/// How far the scrub of a drive is. Times are wall clock.
+/// Progress of the scrub of a drive. Times are wall clock.
 struct ScrubState {
   /// Findings that are kept; the oldest go.
   static constexpr std::size_t kFindingsMax = 200;
   /// Cost of opening a file, in bytes that could be read meanwhile.
   static constexpr std::uint64_t kFileCost = 256U << 10U;
 
-  std::string job;               ///< that wanted the present pass, or the last; empty: by itself
-  std::int64_t began_ns = 0;     ///< the present pass; 0: none
-  std::int64_t first_ns = 0;     ///< when the first pass ever began
-  std::int64_t ended_ns = 0;     ///< of the last pass that was completed
-  std::int64_t verified_ns = 0;  ///< when that began: what was here then has been read since; 0: no
+  std::string job;            ///< job that wanted the present pass, or the last; empty: by itself
+  std::int64_t began_ns = 0;  ///< the present pass; 0: none
+  std::int64_t first_ns = 0;  ///< begin of the first pass ever
+  std::int64_t ended_ns = 0;  ///< of the last pass that was completed
+  std::int64_t verified_ns = 0;  ///< begin of that pass: all here then has been read since; 0: none
   ScrubMark at;
   std::uint64_t files = 0;  ///< of the present pass, or the last
   std::uint64_t bytes = 0;
@@ -81,14 +81,15 @@ struct ScrubState {
 /// corrupt when it is none.
 [[nodiscard]] Result<ScrubState> scrub_state_from(std::string_view text);
 
-/// When the next pass is to begin by itself: so soon that it can end by its scrub_deadline_ns()
-/// though it takes four fifths of the period, or what it takes at the least rate. 0: at once.
+/// Time when the next pass is to begin by itself: so soon that it can end by its
+/// scrub_deadline_ns() though it takes four fifths of the period, or what it takes at the least
+/// rate. 0: at once.
 [[nodiscard]] std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period);
-/// By when the present pass is to end, so that no byte waits for longer than `period`: passes read
-/// in one order, and the last bytes of the pass before were read when that ended.
+/// Time when the present pass is to end, so that no byte waits for longer than `period`: passes
+/// read in one order, and the last bytes of the pass before were read when that ended.
 [[nodiscard]] std::int64_t scrub_deadline_ns(const ScrubState& state,
                                              std::chrono::nanoseconds period);
-/// How much a second, as costs, a pass must read to end by its deadline. With a least that ends a
+/// Rate a second, as costs, that a pass needs to end by its deadline. With a least that ends a
 /// small drive soon, and a most, so that a late one leaves something to clients: all of the drive
 /// in a quarter of the period.
 [[nodiscard]] std::uint64_t scrub_rate_needed(const ScrubState& state,

@@ -93,7 +93,7 @@ Task<Result<std::uint64_t>> Sender::ready() {
 
 Task<Status> Sender::prepare() {
   if (at_ == end_) co_return Status();
-  // An error before the first byte is answered from elsewhere, or says what is wrong.
+  // An error before the first byte is answered from elsewhere, or reports what is wrong.
   if (const auto failed = object_->failed_block(at_, end_ - at_)) {
     const std::uint64_t begin = *failed * kBlockBytes;
     const std::uint64_t end = std::min(begin + kBlockBytes, object_->file_bytes());
@@ -135,7 +135,7 @@ Task<Status> Sender::send_from_memory(std::uint64_t upto) {
   const ResidentCheck check{*object_};
   CO_TRY(const std::uint64_t sent,
          co_await exchange_.send_file(object_->fd(), at_, upto - at_, check));
-  TARN_CHECK(sent <= upto - at_);  // what follows would be missing in the answer
+  TARN_CHECK(sent <= upto - at_);  // the rest would be missing in the answer
   at_ += sent;
   object_->drive().note_sent(sent);
   if (sent > 0) lost_ = 0;
@@ -143,8 +143,8 @@ Task<Status> Sender::send_from_memory(std::uint64_t upto) {
   co_return Status();
 }
 
-/// For what does not stay in memory until it is sent: file systems without a page cache, or too
-/// little memory for all readers.
+/// Sends what does not stay in memory until it is sent: of file systems without a page cache, or
+/// with too little memory for all readers.
 Task<Status> Sender::send_through_buffer() {
   const std::uint64_t block = at_ / kBlockBytes;
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);

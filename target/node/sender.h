@@ -12,7 +12,7 @@
 
 namespace tarn::target {
 
-/// Where the same bytes may be had when a drive fails its reader.
+/// Source of the same bytes for a reader that a drive fails.
 class OtherCopies {
  public:
   virtual ~OtherCopies() = default;
@@ -27,8 +27,8 @@ class OtherCopies {
 class Sender {
  public:
   /// `verify_always`: compare with the checksums also what was verified when it came into memory.
-  /// `others`: null when there is one copy only. `impatient`, as with `others`: unavailable when
-  /// its drive hangs.
+  /// `others`: null when there is one copy only. `impatient`, as with other copies: unavailable
+  /// when its drive hangs.
   Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
          bool verify_always, OtherCopies* others = nullptr, bool impatient = false);
   ~Sender();

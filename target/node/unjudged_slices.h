@@ -9,7 +9,7 @@
 
 namespace tarn::target {
 
-/// Slices here of which the owners could not tell at the last look whether they are needed
+/// Slices here of which the owners did not know at the last look if they are needed
 /// (drop_unnamed()), by bucket. Thread-safe.
 class UnjudgedSlices {
  public:

@@ -21,9 +21,9 @@ class WorkFile;
 class EarlyUpload {
  public:
   virtual ~EarlyUpload() = default;
-  /// So many bytes of the body are in its file.
+  /// Notes how many bytes of the body are in its file.
   virtual void written(std::uint64_t bytes) = 0;
-  /// Nothing more will be written: send() ends.
+  /// Ends send(): nothing further is written.
   virtual void stop() = 0;
   /// Sends the parts as they are written; beside the receiving. Errors as UpstreamWrites::put().
   virtual Task<Status> send() = 0;
@@ -61,7 +61,7 @@ class UpstreamWrites {
                                              const http::RequestHead* head,
                                              std::shared_ptr<EarlyUpload> early) = 0;
   /// Changes the custom metadata of an object upstream, where no byte of it travels, and of what
-  /// the cluster has of it. Upstream gives the object another time, and may give it another entity
+  /// the cluster has of it. Upstream sets another time for the object, and may set another entity
   /// tag. `head`: the request, whose conditions must hold.
   ///
   /// Errors: those of put(); object_not_found when upstream does not have it; unsupported as

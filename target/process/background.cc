@@ -82,7 +82,7 @@ void Target::start_background() {
   tasks_.spawn(loop.executor(), "other codings", keep_recoded(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), "tombstones", forget_tombstones(*node_, std::move(tombstones)));
-  // Not beside the others, if there is another loop.
+  // Not beside the other tasks, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), "rebalance", handoff(*node_));
   tasks_.spawn(loop.executor(), "dismissal",
                cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));

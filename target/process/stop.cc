@@ -21,7 +21,7 @@ constexpr auto kNoteEvery = std::chrono::milliseconds(500);
 
 }  // namespace
 
-/// Has proxies send clients elsewhere, or tell them to come again, before this target stops
+/// Has proxies send clients elsewhere, or ask them to come again, before this target stops
 /// listening.
 Task<void> Target::give_notice() {
   node_->leaving = true;
@@ -30,11 +30,11 @@ Task<void> Target::give_notice() {
   co_await pause(options_.shutdown_notice);
 }
 
-/// Others may have our names as soon as no write is under way, while long readers get their rest.
+/// Releases our names as soon as no write is under way, while long readers get their rest.
 void Target::hand_over(const std::future<void>& last_reader) {
   while (!owned_->idle() && last_reader.wait_for(kMainIdleLook) != std::future_status::ready) {
   }
-  keeper_.close(5);  // or it would take a new lease when the old one is given back
+  keeper_.close(5);  // or it would take a new lease when the old one is released
   run_blocking(vital_loop().executor(), membership_->leave());
 }
 

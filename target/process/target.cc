@@ -46,8 +46,8 @@ constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr const char* kHeartbeats = "GET /v1/internal/heartbeat ";
 
-/// How long a drive is missing before what it holds is evicted. A write upstream that it has a mark
-/// of may be under way for as long as the mark is open.
+/// Time that a drive is missing before what it holds is evicted. A write upstream that it has a
+/// mark of may be under way for as long as the mark is open.
 std::chrono::nanoseconds evict_after(const Options& options) {
   const std::chrono::nanoseconds wanted = options.drive_out_after;
   return SAFETY("safety.outlast_marks") ? std::max<std::chrono::nanoseconds>(wanted, kMarkOpen)
@@ -92,7 +92,7 @@ cluster::Node Target::self(const std::string& own_address) const {
   return node;
 }
 
-/// Those that are away for a while, too; at least one.
+/// Counts drives that are away for a while, too; at least one.
 std::uint32_t Target::drive_count() const {
   const auto placed = store_->placed_drives();
   const auto stays = [](const auto& each) { return !each.drive || !each.drive->draining(); };
@@ -162,8 +162,8 @@ Task<Result<bool>> Target::is_empty() {
   co_return nothing;
 }
 
-/// Until the names that are ours may be written here: usually a few hundredths of a second. An
-/// operator who starts a cluster node by node need not wait for what comes with a later node.
+/// Waits until the names that are ours may be written here: usually a few hundredths of a second.
+/// An operator who starts a cluster node by node need not wait for what comes with a later node.
 Task<void> Target::wait_until_owner() {
   EventListener changes(view_->changed(), co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kOwnerSoon;
@@ -197,7 +197,7 @@ Status Target::connect_upstream() {
   return {};
 }
 
-/// From here on what the cluster and this node were told is in force, and stays so.
+/// Applies what the cluster and this node are configured with, from here on.
 Status Target::configure() {
   config_.emplace(options_.dir, started_with(options_));
   cluster::act_on_service_settings(*config_, options_.service,
@@ -263,7 +263,7 @@ Status Target::start() {
   TRY_OK(run_blocking(loop.executor(), cluster::patiently([this] { return enter_cluster(); })));
 
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
-  // It would make drives its own that were emptied a moment ago.
+  // A new target would make drives its own that were emptied a moment ago.
   if (cluster::is_ending(view_->state()->map) && !any_has_identity(options_.drives))
     return fail(Errc::conflict, "this cluster is being decommissioned: no new target joins it");
   const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};

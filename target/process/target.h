@@ -86,7 +86,7 @@ class Target {
   http::Loops vital_{"vital"};  // docs/decisions/005
   http::Client client_;
   http::TaskGroup tasks_;
-  http::TaskGroup keeper_;  // of the lease: ends before it is given back
+  http::TaskGroup keeper_;  // of the lease: ends before it is released
   std::optional<security::ClusterSecret> secret_;
   std::optional<security::NodeAuth> auth_;      // of a node whose id is not known yet
   std::optional<security::NodeAuth> own_auth_;  // with our id

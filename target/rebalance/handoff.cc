@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using State = api::MoveReport::State;
 
 constexpr auto kHandoffLookEvery = 100ms;
-constexpr auto kHandoffRestEvery = 1'000ms;  // when all is in place
+constexpr auto kHandoffRestEvery = 1'000ms;  // while all is in place
 constexpr std::chrono::milliseconds kHandoffAgainFirst = 500ms;
 constexpr std::chrono::milliseconds kAgainMax = 10s;
 
@@ -71,7 +71,7 @@ class OneWalk {
 
 enum class HandoffWalked : std::uint8_t {
   clean,         ///< no record here belongs elsewhere by this map
-  more_to_come,  ///< none did, but writes of names that are others' by now are under way
+  more_to_come,  ///< none did, but writes of names that other targets own now are under way
   failed,
   has_slices  ///< no record does, but this target leaves, and slices are here
 };

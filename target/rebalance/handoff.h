@@ -5,11 +5,11 @@
 
 namespace tarn::target {
 
-/// Gives what lies here and is another target's by the map to its replica (rebalance_walk()), each
-/// time the map has changed and settled; what fails is tried again, with back-off. Not while
-/// operators do not want it (cluster::may_move_names()); node.handoff tells how far it is. When
-/// nothing is left the cluster is told so, and past epochs can be forgotten (docs/decisions/011).
-/// Runs until it is cancelled; on any loop.
+/// Background task. After each settled map change, sends every object stored here but placed
+/// elsewhere to its replicas (rebalance_walk()). Retries with back-off. Pauses while rebalance is
+/// disabled (cluster::may_move_names()). Progress is in node.handoff. When nothing is left, reports
+/// that to the cluster, so that past epochs can be forgotten (docs/decisions/011). Runs until it is
+/// cancelled; on any loop.
 Task<void> handoff(TargetNode& node);
 
 }  // namespace tarn::target

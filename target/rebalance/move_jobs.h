@@ -8,8 +8,8 @@ namespace tarn::target {
 // several times a second until the job has ended; a caller that goes away ends it. Internal
 // listener.
 
-/// Body {"job":ID}. By the map in force, which must have settled: 503 until then. handoff() does
-/// the same by itself.
+/// Body {"job":ID}. Works by the map in force, which must have settled: 503 until then. handoff()
+/// does the same by itself.
 Task<Status> start_rebalance(TargetNode& node, http::Request& request);
 /// Body {"job":ID}.
 Task<Status> start_resilver(TargetNode& node, http::Request& request);

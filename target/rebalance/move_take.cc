@@ -24,7 +24,7 @@
 namespace tarn::target {
 namespace {
 
-/// The caller is what node authentication says it is, never what a header says.
+/// The caller is the one of node authentication, never one that a header names.
 cluster::CopySender sender_of(const http::Request& request, std::uint64_t map_version) {
   const auto proof = request.head().field(security::NodeAuth::kHeader);
   return {std::string(security::NodeAuth::node_of(proof)), map_version};

@@ -44,7 +44,7 @@ Task<Status> MoveWalk::run() {
   for (int fruitless = 0;;) {
     progress_.counts.failed = 0;
     handled_ = 0;
-    // A drive that does not answer keeps the others from nothing.
+    // A drive that does not answer does not hold up the other drives.
     const Status counted = co_await count();
     if (!counted && ends_walk(counted.error())) co_return counted;
     if (progress_.left_names == 0) {
@@ -199,7 +199,7 @@ Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker
   while (page.next < page.entries.size() && !ended_) {
     if (worker >= workers(drive)) {
       CO_TRY_OK(pace_.go_on());
-      // Shared by all workers that wait: one that moves its end wakes the others.
+      // Shared by all workers that wait: one that moves its end wakes the other workers.
       const auto now = std::chrono::steady_clock::now();
       if (idle.expiry() <= now) idle.expires_at(now + kMoveWalkIdleLook);
       static_cast<void>(co_await idle.async_wait(kTuple));

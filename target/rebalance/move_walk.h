@@ -18,7 +18,7 @@ struct WalkEntry {
   const cluster::BucketRecord* bucket = nullptr;  ///< within the walk's state
   ObjectName name;
   io::ObjectRecord record;  ///< as it was on the drive that is walked over
-  // For prepare() and handle():
+  // Fields for prepare() and handle():
   std::vector<std::string> to;  ///< targets that want it
   bool given_up = false;        ///< no target can take it now
   bool awaited = false;         ///< other targets have not sent it to all of its replicas yet
@@ -45,14 +45,14 @@ class MoveWalk {
   /// has. On the drive's threads: quick, and pure.
   [[nodiscard]] virtual bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                                       const std::string& uname) const = 0;
-  /// Told when a look through everything has ended and nothing failed.
+  /// Called when a look through everything has ended and nothing failed.
   virtual void round_done() {}
   /// Shown all entries of a page before they are handled one by one.
   virtual Task<Status> prepare(std::vector<WalkEntry>& entries) = 0;
-  /// Moves one. False: it is not what it was any more, the next look will tell. Errors of the walk
-  /// (cancelled, conflict) end it, others are those of the entry.
+  /// Moves one. False: it is not what it was any more, the next look will find out. Errors of the
+  /// walk (cancelled, conflict) end it, other errors are those of the entry.
   virtual Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) = 0;
-  /// Told when an entry failed for good in this round.
+  /// Called when an entry failed for good in this round.
   virtual void given_up(const WalkEntry&, const Error&) {}
   void note_failure(std::uint64_t names, const Error& error);
 

@@ -59,7 +59,7 @@ class Rebalance final : public MoveWalk {
 
   const std::shared_ptr<const cluster::Ownership> map_;
   /// True until names that stay here have been sent to all of their other replicas, by this target
-  /// or others.
+  /// or other ones.
   bool first_round_ = true;
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
@@ -109,7 +109,7 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
   co_return Status();
 }
 
-/// Which of the entries that target lacks.
+/// Returns which of the entries that target lacks.
 Task<Result<std::vector<std::size_t>>> Rebalance::offer_to(std::string id, const Entries& entries) {
   if (away_.contains(id)) co_return fail(Errc::unavailable, "target t[{}] did not answer", id);
   CO_TRY(const Receiver to, receiver(id));
@@ -162,7 +162,7 @@ Task<Result<std::vector<std::size_t>>> Rebalance::offer_patiently(const Receiver
   }
 }
 
-/// The others of its names need not wait as long.
+/// The other names of that target need not wait as long.
 void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
   if (error.code == Errc::disconnected) away_.insert(entry.to.begin(), entry.to.end());
 }
@@ -184,7 +184,7 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   if (!pending_by(entry.record).empty()) CO_TRY_OK(co_await resolve_copies(node_, entry.name));
   if (!entry.to.empty()) {
     CO_TRY(const auto sent, co_await send(entry));
-    if (!sent) co_return true;  // it is gone
+    if (!sent) co_return true;  // gone
     given = *sent;
   }
   if (plan(entry).keep) co_return true;

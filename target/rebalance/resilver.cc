@@ -79,7 +79,7 @@ Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
   CO_TRY_OK(pace_.go_on());
   CO_TRY(auto found, co_await node_.store.find_all(entry.name));
   const Located* now = record_on(drive, found);
-  if (now == nullptr) co_return true;  // it has gone, or the drive has
+  if (now == nullptr) co_return true;  // the record has gone, or the drive has
   if (here == nullptr || now->record != here->record) co_return false;
   switch (step_of(node_.store, found, drive, *place)) {
     case ResilverStep::nothing: co_return true;
@@ -89,7 +89,7 @@ Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
       co_return true;
     case ResilverStep::move: break;
   }
-  if (has_bytes && !file) co_return false;  // it was a leftover when we looked
+  if (has_bytes && !file) co_return false;  // was a leftover when we looked
   if (file) {
     CO_TRY_OK(co_await publish_in_place(entry, *file, digests, std::move(found)));
   } else {
@@ -170,7 +170,7 @@ Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::sto
     const Status slices = co_await move_all_slices(node, pace, progress.counts);
     if (moved) moved = slices;
   }
-  // Of drives that are in order, also when others are not.
+  // Clears the marks of drives that are in order, also when other drives are not.
   if (moved || moved.error().code != Errc::cancelled)
     CO_TRY_OK(co_await clear_misplaced_marks(node));
   co_return moved;
@@ -197,7 +197,7 @@ Task<Status> clear_misplaced_marks(TargetNode& node) {
     if (!drive->may_hold_misplaced() || node.store.mirror().any_stale()) continue;
     const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
       const auto* record = state->bmd.find(bucket);
-      // Mirrored names are looked for on all drives, whatever the mark says.
+      // Mirrored names are looked for on all drives, with or without the mark.
       if (record != nullptr && api::copies_of(record->props) > 0) return true;
       return record != nullptr && node.store.drive_for(record->placement_name(name)) == drive.get();
     };

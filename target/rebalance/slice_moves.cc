@@ -95,7 +95,7 @@ Task<Status> move_slices(ObjectStore& store, std::shared_ptr<const cluster::Clus
         if (!moved)
           obs::log("target").warn("slice not moved object={} slice={} drive={} err={}", key.name,
                                   key.index, from.path(), moved.error().message);
-        // Where it may stay, the next walk will do.
+        // A slice that may stay is left to the next walk.
         if (!moved && from.draining() && first)
           first = fail(moved.error().code, "slice {} of {}: {}", key.index, key.name,
                        moved.error().message);

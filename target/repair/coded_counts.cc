@@ -154,7 +154,7 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
     counts.unnamed = co_await unnamed_here(node, record->id);
     counts.unjudged = node.unjudged.of(record->id);
   }
-  // By another map other targets own some of the names: no target, or two, would have counted
+  // Other targets own some of the names by another map: no target, or two, would have counted
   // these.
   if (!same_map()) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");

@@ -43,7 +43,7 @@ struct Written {
   }
 };
 
-/// Where a coding has a slice.
+/// Returns the holder in a coding of a slice.
 std::string& holder_of(io::Coding& coding, std::uint8_t index) {
   TARN_CHECK(index == io::kFullCopy || index < coding.holders.size());
   return index == io::kFullCopy ? coding.full_copy : coding.holders[index];
@@ -53,7 +53,7 @@ void note_failed(const ObjectName& name, const Error& error) {
   obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
 }
 
-/// Tells `making` that `holder` does not take a slice, or that none could be made for it; `full`
+/// Notes in `making` that `holder` does not take a slice, or that none could be made for it; `full`
 /// gets those that have no room.
 void note_refused(RebuildWatch::Making* making, const std::string& holder, const Error& error,
                   std::set<std::string>& full) {
@@ -65,7 +65,7 @@ void note_refused(RebuildWatch::Making* making, const std::string& holder, const
     making->note_failed(error.message);
 }
 
-/// Those that can be read are; the others are not asked for.
+/// Returns the record with those that can be read; the other slices are not asked for.
 io::ObjectRecord readable(const CodedObject& object) {
   io::ObjectRecord out = object.record;
   for (std::size_t i = 0; i < object.states.size(); ++i)
@@ -74,7 +74,7 @@ io::ObjectRecord readable(const CodedObject& object) {
   return out;
 }
 
-/// The slices out of others, or, when these are too few, of the full copy.
+/// Makes the slices out of other slices, or, when these are too few, of the full copy.
 Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& object,
                                           const Repair& repair, const io::ObjectRecord& version,
                                           const Toll& toll, const Refused& refused) {
@@ -84,14 +84,14 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
   co_return co_await cut_full_copy(node, object.name, version, repair.anew, toll, refused);
 }
 
-/// cancelled when a repair of the name is in vain: it was told to stop, or the name has another
+/// cancelled when a repair of the name is in vain: it was asked to stop, or the name has another
 /// owner by now, which makes its own.
 Status check_goes_on(TargetNode& node, const std::string& uname) {
   if (node.rebuild.is_stopped()) return fail(Errc::cancelled, "it was told to stop");
   return check_writer(node, uname);
 }
 
-/// Until a repair of the name may write so many bytes, which `making` counts then.
+/// Waits until a repair of the name may write so many bytes, which `making` counts then.
 Task<Status> coded_repair_pass(TargetNode& node, const std::string& uname, std::uint64_t bytes,
                                RebuildWatch::Making* making) {
   while (true) {
@@ -328,15 +328,15 @@ namespace {
 struct Repaired {
   std::size_t made = 0;   ///< slices made anew, and the full copy
   std::size_t moved = 0;  ///< slices copied to where they belong
-  bool all = false;       ///< what was to be done was done
+  bool all = false;       ///< all that was to be done was done
 };
 
 /// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
 /// those at other holders makes them count. unavailable when too few slices can be read; cancelled
 /// when rebuilds are stopped, or the name is not ours any more. `making`, if not null, counts the
-/// bytes that pass, and is told what could not be done. `full` gets the targets that had no room
-/// for a slice.
+/// bytes that pass, and notes what could not be done. `full` gets the targets that had no room for
+/// a slice.
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
                                  RebuildWatch::Making* making, std::set<std::string>& full) {
   CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
@@ -391,8 +391,8 @@ Task<bool> evict_lost(TargetNode& node, ObjectName name, Generation version) {
 /// those before.
 Task<bool> repair_once(TargetNode& node, ObjectName name, RebuildWatch::Making* making,
                        std::set<std::string>& full) {
-  // Also of a name whose drive is away: another one may have been given its record. Under the lock
-  // other holders are asked whether that is the newest.
+  // Repairs also a name whose drive is away: another drive may have its record by now. Under the
+  // lock other holders are asked if that is the newest.
   auto found = co_await find_here(node, name);
   if (!found && making != nullptr) making->note_failed(found.error().message);
   if (!found || found->empty()) co_return found.has_value();

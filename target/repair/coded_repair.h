@@ -43,11 +43,11 @@ Task<void> ask_holders(TargetNode& node, std::vector<CodedObject>& objects);
 /// is repair_of() it. Pure.
 [[nodiscard]] WaitReasons waits_of(const CodedObject& object, const Repair& repair);
 
-/// How many bytes of slices a repair writes.
+/// Number of bytes of slices that a repair writes.
 [[nodiscard]] std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair);
 /// Looks what is missing of an object now, and makes it again, where there is room. True: nothing
-/// is left to be done. `making`, if not null, counts the bytes that pass, and is told what could
-/// not be done.
+/// is left to be done. `making`, if not null, counts the bytes that pass, and notes what could not
+/// be done.
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
 
 /// The full copy of the object, which this target shall have, was written by a lane of index

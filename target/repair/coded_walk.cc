@@ -24,7 +24,7 @@ Task<Result<std::vector<Located>>> seen_of(TargetNode& node, ObjectName name) {
   co_return co_await find_here(node, std::move(name));
 }
 
-/// Of objects whose records lie on several drives, those stay of which `drive` is the first to have
+/// Keeps of objects whose records lie on several drives those of which `drive` is the first to have
 /// the newest.
 Task<Status> keep_first_of(TargetNode& node, const Drive& drive,
                            std::vector<CodedObject>& objects) {

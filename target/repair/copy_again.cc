@@ -35,7 +35,7 @@ Task<Result<std::shared_ptr<OpenObject>>> read_through(TargetNode& node, ObjectN
   }
 }
 
-/// Has `id` give what it has. Ok: we have it.
+/// Has `id` send what it has. Ok: we have it.
 Task<Status> ask_for_copy(TargetNode& node, const ObjectName& name, std::string id,
                           std::uint64_t size) {
   const auto state = node.view.state();
@@ -85,7 +85,7 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
 Task<void> mend_from_others(TargetNode& node, ObjectName name) {
   name = as_of_now(node, std::move(name));
   const Drive* drive = node.store.drive_for(name.uname);
-  if (drive == nullptr || !drive->in_service()) co_return;  // it is the drive that is bad
+  if (drive == nullptr || !drive->in_service()) co_return;  // the drive is bad
   const auto mended = co_await mend(node, name);
   if (!mended)
     copy_again_log().warn("bad copy stays object={} err={}", name.object, mended.error().message);

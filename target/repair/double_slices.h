@@ -11,7 +11,7 @@ namespace tarn::target {
 /// The next slices of a drive, in the order of their keys.
 struct SliceRun {
   std::deque<SliceKey> keys;
-  bool more = true;  ///< others come after them
+  bool more = true;  ///< further ones come after them
 };
 /// Takes keys off the runs, the least first, until one that goes on is empty, or all are. Those
 /// that several runs had. Pure.

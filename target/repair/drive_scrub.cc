@@ -84,10 +84,10 @@ class DriveScrub {
   TargetNode& node_;
   const std::shared_ptr<Drive> drive_;
   const std::shared_ptr<ScrubOfDrive> board_;
-  bool to_verify_;      // it came, and since then no pass has both begun and ended
+  bool to_verify_;      // came, and since then no pass has both begun and ended
   bool begun_ = false;  // the present pass has begun since
   ScrubState state_;
-  RateLimiter needed_;  // what keeps the present pass in time
+  RateLimiter needed_;  // keeps the present pass in time
   BootTime started_ = node_.clock.boot_time();
   BootTime saved_{};
   BootTime settled_{};
@@ -190,7 +190,7 @@ Status DriveScrub::go_on() const {
   return {};
 }
 
-/// Until so much may be read.
+/// Waits until so much may be read.
 Task<Status> DriveScrub::pay(std::uint64_t cost) {
   while (true) {
     CO_TRY_OK(go_on());
@@ -305,7 +305,7 @@ Task<Status> DriveScrub::read(const Entry& entry, io::FileName& file) {
   CO_TRY_OK(co_await pay(ScrubState::kFileCost));
   CO_TRY(const auto object, co_await open(entry));
   file = object ? object->record().file : io::FileName();
-  if (!object) co_return Status();  // it has gone meanwhile
+  if (!object) co_return Status();  // gone meanwhile
   CO_TRY_OK(co_await read_through(object, [this](std::uint64_t bytes) { return pay(bytes); }));
   if (!entry.slice || entry.key.index == io::kFullCopy) co_return Status();
   const auto label = co_await drive_->slice_label(entry.key);
@@ -347,7 +347,7 @@ Task<void> DriveScrub::note_bad(const cluster::BucketRecord& bucket, const Entry
 
 Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const Entry& entry) {
   if (entry.slice) {
-    node_.bad_slices.add(entry.key);  // repair_requested() tells the owner
+    node_.bad_slices.add(entry.key);  // repair_requested() reports it to the owner
     co_return;
   }
   const ObjectName name = name_in(bucket, entry.key.name);
@@ -370,7 +370,7 @@ Task<void> DriveScrub::settle() {
   bool changed = false;
   for (ScrubFinding& finding : state_.found) {
     if (finding.outcome != ScrubFinding::Outcome::open) continue;
-    if (finding.key.name.empty()) continue;  // it stands for others
+    if (finding.key.name.empty()) continue;  // stands for further ones
     const auto now = co_await find(finding.key, finding.slice);
     const bool stays = now && *now && (*now)->file == finding.file;
     if (stays && finding.slice && SAFETY("safety.scrub_repairs")) node_.bad_slices.add(finding.key);

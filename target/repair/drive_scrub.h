@@ -13,7 +13,7 @@ namespace tarn::target {
 /// after a restart. Bad files are noted there, too, and made again: slices by their owner, copies
 /// by another replica or from another drive. Runs until the drive is detached. `came`: it came
 /// while the target runs. It may have been changed while it was away: all of it is read once at the
-/// speed of a job, beginning at once, whatever scrub.period says.
+/// speed of a job, beginning at once, whatever scrub.period is.
 Task<void> keep_scrubbed(TargetNode& node, std::shared_ptr<Drive> drive, bool came);
 
 /// Adds a finding to those of `drive`: a reader has found this file of an object bad. It counts as

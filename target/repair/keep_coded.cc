@@ -29,7 +29,7 @@ constexpr auto kKeepCodedEveryDay = 24h;
 constexpr auto kKeepCodedAgainFirst = 2s;
 constexpr auto kKeepCodedAgainMost = 60s;
 constexpr std::size_t kKeepCodedAtOnce = 4;
-/// Names that are remembered to be repaired; the others are found by the next pass.
+/// Names that are remembered to be repaired; the other names are found by the next pass.
 constexpr std::size_t kKeepCodedNamesMax = 100'000;
 
 struct KeepCodedFound {
@@ -77,7 +77,7 @@ std::string losses(const cluster::OwnershipState& state) {
   return out;
 }
 
-/// By what a look went: when it is something else, others may be the most endangered ones.
+/// Basis of a look: when it changes, other objects may be the most endangered ones.
 struct LookedBy {
   std::uint64_t map_version = 0;
   std::string losses;
@@ -96,7 +96,7 @@ struct RepairWork {
   bool all = true;  ///< false: something is left
 };
 
-/// Repairs the next object of the queue. cancelled where others are more endangered by now.
+/// Repairs the next object of the queue. cancelled where other objects are more endangered by now.
 Task<Status> repair_next(TargetNode& node, RepairWork& work) {
   if (keep_coded_present(node) != work.by) co_return fail(Errc::cancelled, "a change");
   if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "told to stop");
@@ -127,9 +127,9 @@ RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
   return todo;
 }
 
-/// How a pass ended.
+/// Result of a pass.
 enum class PassEnd : std::uint8_t {
-  all,   ///< nothing is left
+  all,   ///< all is done
   more,  ///< there are more names than one pass remembers, and all of these were done
   later  ///< something could only be done later
 };
@@ -152,7 +152,7 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
                                    : "something could not be made yet: see the log";
   node.rebuild.look_ends(repaired && !rest, why, node.clock);
   if (keep_coded_present(node) != by)
-    co_return PassEnd::later;  // what is endangered now does not wait for the rest
+    co_return PassEnd::later;  // endangered objects do not wait for the rest
   if (repaired && rest) co_return PassEnd::more;
   const auto unnamed = co_await drop_unnamed(node);
   const std::size_t waiting = unnamed ? unnamed->waiting : 0;
@@ -163,7 +163,7 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
         found->objects, names, unnamed ? unnamed->asked : 0, unnamed ? unnamed->dropped : 0,
         waiting);
   // One that leaves stays until it has none: it asks again, since an owner that moved a slice off
-  // it may have died before it could say so.
+  // it may have died before it could report that.
   const auto needed = co_await is_needed_for_slices(node);
   const bool all =
       repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
@@ -173,7 +173,7 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
 }  // namespace
 
 Task<void> keep_coded(TargetNode& node) {
-  LookedBy done;  // when all was looked through
+  LookedBy done;  // basis of the last complete look
   DrivesHere here;
   bool changed = false;  // a drive that comes may bring records, and slices that none names
   auto due = SteadyClock::now();

@@ -16,7 +16,7 @@ Task<Status> tell_rebuild(TargetNode& node, http::Request& request);
 /// {"look":N,"incarnation":I}: the number of that look, or of the last one when a stop stays.
 Task<Status> start_rebuild(TargetNode& node, http::Request& request);
 /// DELETE: ends what is under way, and begins nothing before more is lost (heed_losses.h) or
-/// start_rebuild() says.
+/// start_rebuild() is called.
 Task<Status> stop_rebuild(TargetNode& node, http::Request& request);
 
 }  // namespace tarn::target

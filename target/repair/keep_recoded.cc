@@ -59,7 +59,7 @@ struct Left {
   }
 };
 
-/// cancelled where the walk is told to stop, or `basis` is no longer what it goes by.
+/// cancelled where the walk is stopped, or `basis` is no longer what it goes by.
 Task<Status> recode_or_leave(TargetNode& node, ObjectName name, const Basis& basis,
                              std::stop_token stop, Left& left) {
   if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");

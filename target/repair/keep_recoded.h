@@ -4,7 +4,7 @@
 
 namespace tarn::target {
 
-/// Keeps what this target owns as the properties of its buckets say, where these have changed
+/// Keeps what this target owns as the properties of its buckets demand, where these have changed
 /// (recode.h): whenever the coding of a bucket or the map has changed, until nothing is left to be
 /// done. Runs until it is cancelled.
 Task<void> keep_recoded(TargetNode& node);

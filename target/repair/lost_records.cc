@@ -33,7 +33,7 @@ constexpr std::chrono::seconds kLostRecordsAgainMost{60};
 constexpr PageSize kLostRecordsPage{.records = 20'000, .items = 256};
 constexpr std::size_t kLostRecordsWorkers = 4;
 constexpr int kLostRecordsRestFactor = 9;
-/// Names that are remembered to be given; the others are found by the next look.
+/// Names that are remembered to be sent; the other names are found by the next look.
 constexpr std::size_t kLostRecordsWantedMost = 100'000;
 /// A target that takes none of so many in a row takes nothing for now.
 constexpr std::size_t kLostRecordsFailuresMost = 8;
@@ -42,7 +42,7 @@ constexpr http::CallLimits kLostRecordsAskLimits{.connect = 1s, .total = 4s};
 /// Other targets that believe that drives of theirs are lost, and which: TargetStatus::lost_drives.
 using Losers = std::map<std::string, std::uint64_t>;
 
-/// By what is given: when it is something else, others may be missing, or more be here to give.
+/// Basis of a look: when it changes, other names may be missing, or more be here to send.
 struct GivenBy {
   std::uint64_t map_version = 0;
   Losers losers;
@@ -65,7 +65,7 @@ class Giving {
  public:
   Giving(TargetNode& node, const GivenBy& by) : node_(node), by_(by), state_(node.view.state()) {}
 
-  /// False: something could only be given later.
+  /// Sends what is lacking. False: something could only be sent later.
   Task<bool> run();
   [[nodiscard]] bool gave_some() const { return !given_.empty(); }
 
@@ -82,7 +82,7 @@ class Giving {
     std::string id;
     std::string object;
     std::uint64_t bytes = 0;
-    std::size_t missing = 0;  // how many targets lack it
+    std::size_t missing = 0;  // number of targets that lack it
   };
   Task<void> look_through();
   Task<Status> walk(std::shared_ptr<Drive> drive, const cluster::BucketRecord& bucket);
@@ -130,7 +130,7 @@ void Giving::add_offers(const cluster::BucketRecord& bucket, std::string_view ob
           {id, {std::string(object), record.kind, record.generation}, record.file_bytes()});
 }
 
-/// Until what is given may take so many bytes; cancelled when rebuilds are stopped.
+/// Waits until so many bytes may be sent; cancelled when rebuilds are stopped.
 Task<Status> Giving::wait_turn(std::uint64_t bytes) {
   while (true) {
     if (node_.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
@@ -177,7 +177,7 @@ Task<Status> Giving::send(const Wanted& wanted, RebuildWatch::Making& making) {
   co_return Status();
 }
 
-/// Tells `making` why a target did not get its copy.
+/// Notes in `making` why a target did not get its copy.
 void note_unsent(const std::string& id, const Error& error, RebuildWatch::Making& making) {
   if (error.code == Errc::no_space)
     making.note({WaitReason::Why::no_room, id});
@@ -201,7 +201,8 @@ Task<Status> Giving::give(const Wanted& wanted) {
   failures = sent ? 0 : failures + 1;
   if (sent) co_return Status();
   note_failure(wanted.id, sent.error());
-  // Of some, others may be taken; when nothing is, it has no room or no drive for them.
+  // After a failure the target may take other names; when it takes none, it has no room or no drive
+  // for them.
   if (failures < kLostRecordsFailuresMost) co_return Status();
   if (refused_.emplace(wanted.id, sent.error()).second)
     obs::log("repair").info("lost records not given target={} err={}", wanted.id,

@@ -24,9 +24,9 @@ struct SliceReport {
 };
 
 struct Repair {
-  std::vector<SliceGoal> anew;   ///< to be made out of others, where they were or elsewhere
+  std::vector<SliceGoal> anew;   ///< to be made out of other slices, where they were or elsewhere
   std::vector<SliceGoal> moves;  ///< good where they are, to be copied to where they belong
-  std::string full_copy;         ///< where the full copy is to be made; empty: nowhere
+  std::string full_copy;         ///< target for the full copy; empty: none
   /// True if the present full copy (which was acknowledged before the slices) is not needed after
   /// this repair.
   bool drop_full_copy = false;
@@ -65,8 +65,8 @@ struct Repair {
                                  const std::function<bool(const std::string&)>& takes);
 
 /// Splits `repair` into parts that are each written and then sealed: the slices that are made anew,
-/// then each that is moved, then the full copy. So no written slice waits for the others, which may
-/// take longer than OpenSlices::kKept. The last part has `drop_full_copy`.
+/// then each that is moved, then the full copy. So no written slice waits for the other ones, which
+/// may take longer than OpenSlices::kKept. The last part has `drop_full_copy`.
 [[nodiscard]] std::vector<Repair> parts_of(const Repair& repair);
 
 }  // namespace tarn::target

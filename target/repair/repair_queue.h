@@ -13,9 +13,9 @@
 
 namespace tarn::target {
 
-/// How endangered an object is as long as `repair` has not been carried out: how many more slices
-/// may go before it is lost. Repairs that only move or drop slices come last: they make nothing
-/// safer. Pure.
+/// Danger of an object as long as `repair` has not been carried out: how many more slices may go
+/// before it is lost. Repairs that only move or drop slices come last: they make nothing safer.
+/// Pure.
 [[nodiscard]] std::size_t danger_of(const Repair& repair);
 
 /// Objects that are to be repaired, the most endangered first. So many at most: when there are
@@ -27,12 +27,13 @@ class RepairQueue {
   struct Entry {
     ObjectName name;
     std::size_t missing = 0;  ///< slices
-    std::uint64_t bytes = 0;  ///< that the repair writes
+    std::uint64_t bytes = 0;  ///< written by the repair
   };
 
   explicit RepairQueue(std::size_t names_max) : names_max_(names_max) {}
 
-  /// `danger`: as danger_of() says. Of objects in the same danger the first that came goes first.
+  /// Adds an object. `danger`: from danger_of(). Of objects in the same danger the first that came
+  /// goes first.
   void add(std::size_t danger, Entry entry);
   /// The most endangered one; nothing when there is none any more.
   [[nodiscard]] std::optional<Entry> next();

@@ -34,7 +34,7 @@ Task<Status> repair_or_leave(TargetNode& node, RepairRequests::Name request, Nam
   co_return Status();
 }
 
-/// Those that could not be repaired.
+/// Repairs the objects. Returns those that could not be repaired.
 Task<Names> repair_all(TargetNode& node, Names requests) {
   Names left;
   const auto repair_next = [&](std::size_t /*i*/) {

@@ -5,9 +5,9 @@
 namespace tarn::target {
 
 /// Makes whole what is known to be short (TargetNode::repair_requests): writes that were
-/// acknowledged with fewer slices than wanted, and what holders have told of bad ones. Soon, also
+/// acknowledged with fewer slices than wanted, and bad ones that holders have reported. Soon, also
 /// while keep_coded() is at work for hours; what could not be done is tried again, less and less
-/// often. Tells owners of bad slices here, too. Runs until it is cancelled.
+/// often. Reports bad slices here to their owners, too. Runs until it is cancelled.
 Task<void> repair_requested(TargetNode& node);
 
 }  // namespace tarn::target

@@ -35,7 +35,7 @@ json scrub_job_json_of(const ScrubState& its, std::int64_t now_ns,
   json seconds;
   const std::uint64_t left = its.whole > its.cost ? its.whole - its.cost : 0;
   if (its.runs() && its.cost > 0) {
-    // By the mean since it began, which knows of pauses.
+    // Time left by the mean since it began, which includes pauses.
     const double passed = static_cast<double>(now_ns - its.began_ns) / 1e9;
     seconds = passed / static_cast<double>(its.cost) * static_cast<double>(left);
   }

@@ -56,7 +56,7 @@ struct SetHere {
   std::uint64_t bytes = 0;
 };
 
-/// How many copies on drives of one target, and how many on nodes, a plain object has.
+/// Number of copies of a plain object: on drives of one target, and on nodes.
 struct Copies {
   std::uint32_t drives = 1;
   std::uint32_t nodes = 1;

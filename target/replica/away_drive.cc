@@ -42,7 +42,7 @@ bool any_away(const ObjectStore& store) {
                                                  [](const auto& each) { return !each->usable(); });
 }
 
-/// Those of drives_for() that are not overloaded.
+/// Returns the drives of drives_for() that are not overloaded.
 std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const ObjectName& name) {
   auto out = drives_for(store, name);
   std::erase_if(out, [](const auto& drive) { return !drive->not_overloaded(); });

@@ -15,7 +15,7 @@ Task<Status> commit_pending(TargetNode& node, const ObjectRequest& wanted) {
   Newest newest;
   {
     const auto held = co_await node.store.locks().acquire(wanted.name.key());
-    // Others report what they have as it is: a target with something pending waits for us.
+    // Other targets report what they have as it is: a target with something pending waits for us.
     CO_TRY(newest, co_await find_newest(node, wanted, Pending::show));
     if (newest.holder == nullptr) {
       if (!newest.record || pending_by(*newest.record).empty()) co_return Status();
@@ -44,12 +44,12 @@ Task<Status> give_here(TargetNode& node, const ObjectRequest& wanted, const Loca
   co_return co_await give_pending(node, std::move(outbound), to);
 }
 
-/// Elsewhere: the owner is given it, and commits it as its own.
+/// Sends it to an owner that is elsewhere, which commits it as its own.
 Task<Status> hand_to_owner(TargetNode& node, const ObjectRequest& wanted, const Located& here,
                            std::string owner) {
   CO_TRY_OK(co_await give_here(node, wanted, here, owner));
   CO_FAIL_POINT("coded.handed_to_owner");
-  // A replica that is asked so settles what it has first.
+  // A replica that is asked so resolves what it has first.
   CO_TRY(const ReplicaAnswer answer,
          co_await ask_replica(node, wanted.state, wanted.name, owner, Look::settled));
   const Generation ours = here.record.generation;

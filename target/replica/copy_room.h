@@ -26,7 +26,8 @@ Task<Status> tell_room(TargetNode& node, http::Request& request);
 /// unavailable while the drive where the name belongs hangs, or lags by more than two seconds: a
 /// copy from the owner does not wait for it.
 [[nodiscard]] Status keeps_up(const TargetNode& node, const ObjectName& name);
-/// How a replica says so: a 503 with a field of its own, since soon it will not be otherwise.
+/// Answer of a replica for that: a 503 with a field of its own, since soon it will not be
+/// otherwise.
 [[nodiscard]] http::Response drive_lags(const Error& why);
 [[nodiscard]] bool says_drive_lags(const http::ClientResponse& answer);
 

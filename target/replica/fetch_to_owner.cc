@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-/// For how long an object is asked for anew that other targets move meanwhile.
+/// Time for which an object is asked for anew that other targets move meanwhile.
 constexpr std::chrono::seconds kFetchToOwnerPatience{10};
 
 }  // namespace

@@ -13,15 +13,15 @@ namespace tarn::target {
 /// name's lock; takes as long as the bytes take. unavailable when its holder does not send it.
 Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted);
 
-/// POST /v1/internal/move/give?bucket=&object=&map=: gives what lies here of that name to the
+/// POST /v1/internal/move/give?bucket=&object=&map=: sends what lies here of that name to the
 /// target that asks, which owns it by that version of the map. Answers when it has it durably; 421
 /// when this target acts on another map.
 Task<Status> give_to_owner(TargetNode& node, http::Request& request);
 
 inline constexpr const char* kGivePath = "/v1/internal/move/give";
 
-/// Has `holder` give this target what it has of the name, once all replicas have that. Ok: it has,
-/// or it acts on another map; a look tells.
+/// Has `holder` send this target what it has of the name, once all replicas have that. Ok: it has,
+/// or it acts on another map; a look shows which.
 Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster::Node& holder,
                         std::uint64_t map_version, std::uint64_t bytes);
 

@@ -38,7 +38,7 @@ Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from,
     const auto checksum = little_endian(from.checksum(block));
     Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
     if (sent) sent = co_await stream.write(buffer.span().first(got));
-    if (!sent) co_return Status();  // the receiver may have said why: its answer tells
+    if (!sent) co_return Status();  // the receiver may have sent why: see its answer
     if ((block + 1) * kBlockBytes >= from.file_bytes()) break;
   }
   co_return Status();
@@ -53,7 +53,7 @@ Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Recei
   offer.bmd_version = to.bmd_version;
   auto request = signed_call(node, http::Method::post, kOfferPath);
   request.body = encode(offer);
-  // Looking up a thousand names may take a while on a drive that others keep busy.
+  // Looking up a thousand names may take a while on a drive that other work keeps busy.
   auto answer = co_await node.client.call(std::move(address), std::move(request),
                                           {.total = std::chrono::seconds(60)});
   if (!answer) co_return fail(lost(to, answer.error()));
@@ -87,7 +87,7 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
                              fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
                                          to.bmd_version, how.anew ? "&anew=1" : ""));
   const std::uint64_t size = from == nullptr ? 0 : from->file_bytes();
-  // The receiver takes as many bytes as the record says.
+  // The receiver takes as many bytes as are in the record.
   TARN_CHECK(from == nullptr || attribute.record.file_bytes() == size);
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));

@@ -17,9 +17,9 @@ namespace tarn::target {
 //   PUT /v1/internal/move/copy?map=M&bmd=B[&anew=1]
 //   body = length(4 bytes, little-endian) attribute { crc32c(4 bytes, little-endian) block }
 //
-// `attribute` is what the sender's file says of itself (docs/on-disk-layout.md), so nothing of the
-// record is left out. The blocks are those of the sender's index, a MiB each but for the last, with
-// the checksums taken when the object was stored. So the bytes are verified from the drive of the
+// `attribute` is that of the sender's file (docs/on-disk-layout.md), so nothing of the record is
+// left out. The blocks are those of the sender's index, a MiB each but for the last, with the
+// checksums taken when the object was stored. So the bytes are verified from the drive of the
 // sender to the memory of the receiver. A tombstone has no blocks. The answer, {"stored":B}, comes
 // when the receiver has the copy durably, or (false) has something as new. With `anew` it has asked
 // for the copy, since its own is bad (copy_again.h): that replaces one as new.
@@ -27,7 +27,7 @@ namespace tarn::target {
 inline constexpr const char* kOfferPath = "/v1/internal/move/offer";
 inline constexpr const char* kCopyPath = "/v1/internal/move/copy";
 
-/// Target that takes what a walk gives away, and the state of the cluster by which it does.
+/// Target that takes what a walk sends, and the state of the cluster by which it does.
 struct Receiver {
   cluster::Node node;
   std::uint64_t map_version = 0;  ///< of the ownership
@@ -38,19 +38,19 @@ struct Receiver {
 /// map, or we are not in it; bucket_not_found; unavailable; disconnected when it did not answer.
 Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Receiver& to,
                                                    Offer offer);
-/// The newest version here of a name, with its file open (null: a tombstone), to be given away.
+/// The newest version here of a name, with its file open (null: a tombstone), to be sent.
 struct Outgoing {
   io::ObjectAttribute attribute;
   std::shared_ptr<OpenObject> object;
 };
-/// Nothing when there is none (any more). unavailable while not all replicas have it
-/// (node_copies.h).
+/// Opens what is to be sent; nothing when there is none (any more). unavailable while not all
+/// replicas have it (node_copies.h).
 Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName name,
                                                     const cluster::BucketRecord& bucket);
-/// How a copy is sent.
+/// Options of a copy that is sent.
 struct SendCopy {
   Toll toll = {};     ///< is asked before each block; empty: the receiver waits for the copy
-  bool anew = false;  ///< it takes the place of one of the same generation
+  bool anew = false;  ///< takes the place of one of the same generation
 };
 /// Sends a copy, with `attribute` as its record: of `from`, or of a tombstone when that is null.
 /// True: the receiver has it durably. False: it had something as new. Errors as offer_names(), and

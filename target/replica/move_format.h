@@ -46,7 +46,7 @@ namespace tarn::target {
   return fmt::format("{}.{}.{}", generation.map_version, generation.incarnation,
                      generation.counter);
 }
-/// Nothing for another text.
+/// Returns nothing for another text.
 [[nodiscard]] inline std::optional<Generation> parse_generation(std::string_view text) {
   std::array<std::uint64_t, 3> numbers{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {

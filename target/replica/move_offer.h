@@ -31,7 +31,7 @@ struct Offer {
 
   BucketId bucket{};
   std::uint64_t bmd_version = 0;  ///< at which the bucket exists
-  std::uint64_t map_version = 0;  ///< by which the sender gives them away
+  std::uint64_t map_version = 0;  ///< by which the sender sends them
   std::vector<OfferedName> names;
 
   bool operator==(const Offer&) const = default;
@@ -43,7 +43,7 @@ struct Offer {
 [[nodiscard]] Result<Offer> decode_offer(const std::string& text);
 
 /// The answer: which of the names, by their place in the offer, the receiver lacks or has older.
-/// All others it has as new or newer, durably. {"wanted":[0,3]}
+/// All other names it has as new or newer, durably. {"wanted":[0,3]}
 [[nodiscard]] std::string encode_wanted(const std::vector<std::size_t>& wanted);
 /// invalid_argument also for a place that is not below `names`.
 [[nodiscard]] Result<std::vector<std::size_t>> decode_wanted(const std::string& text,

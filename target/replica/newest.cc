@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-/// For how long a name is looked at anew while one map follows another.
+/// Time for which a name is looked at anew while one map follows another.
 constexpr auto kNewestPatience = 10s;
 constexpr auto kNewestRestEvery = 10ms;
 constexpr auto kNewestRestMax = 2s;
@@ -82,7 +82,7 @@ Status check_others_know(const ObjectName& name, const std::vector<cluster::Read
   return fail(only_here(name));
 }
 
-/// The caller has tried to settle it (node_copies.h), before it took the name's lock.
+/// The caller has tried to resolve it (node_copies.h), before it took the name's lock.
 Status check_settled(const Newest& found) {
   if (!found.record || pending_by(*found.record).empty()) return {};
   return fail(Errc::unavailable,
@@ -149,7 +149,8 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     best.holder = best.state->map.find(answer->id);
     best.drives = answer->drives;
   }
-  // It may have moved here while the others were asked: what they no longer had is here now.
+  // The name may have moved here while the other targets were asked: what they no longer had is
+  // here now.
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
   if (node.view.state()->map.version != best.state->map.version ||
@@ -171,7 +172,7 @@ Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
 }
 
 /// Returns what is here, if all replicas have it and it is as new as `enough`. The answer stays
-/// true, whatever is under way: a name that is written again and again is never at rest.
+/// true, whatever is under way: a name that is written again and again is never quiescent.
 Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectName& name,
                                                 const Generation& enough) {
   Newest own;
@@ -183,7 +184,7 @@ Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectNa
   co_return std::optional(std::move(own));
 }
 
-/// The record that this target has, when it acts on `map_version` and can tell. Nothing: it acts on
+/// The record that this target has, when it acts on `map_version` and knows it. Nothing: it acts on
 /// a newer one.
 Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
                                               std::uint64_t map_version, Look look,
@@ -192,7 +193,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
   while (std::chrono::steady_clock::now() < patience) {
     // Work that a crash left half done is finished before a caller sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().resolve(name));
-    // Where the owner alone settles, the caller holds the lock which that would need.
+    // The caller holds the lock that the owner would need, where it alone resolves.
     const bool must_be = look == Look::settled_now && forward_by_owner(node, name.bucket);
     if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await resolve_copies(node, name));
     if (enough) {
@@ -241,7 +242,7 @@ Task<Result<ReplicaAnswer>> ask_replica(TargetNode& node,
     co_return fail(Errc::unavailable,
                    "target t[{}], which may hold the newest version of {}, does not answer: {}", id,
                    name.object, answer.error().message);
-  // It acts on a newer map. So shall we: try_find() sees that and begins anew.
+  // Learns the newer map that the target acts on: try_find() sees it and begins anew.
   if (answer->status == 421) CO_TRY_OK(co_await node.view.at_least(state->map.version + 1, 0));
   if (answer->status != 200)
     co_return fail(Errc::unavailable,

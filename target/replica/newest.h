@@ -21,7 +21,7 @@ struct Newest {
   [[nodiscard]] bool exists() const {
     return record && record->kind == io::ObjectRecord::Kind::object;
   }
-  /// Of the newest record; nothing: there was never one.
+  /// Generation of the newest record; nothing: there was never one.
   [[nodiscard]] std::optional<Generation> generation() const {
     return record ? std::optional(record->generation) : std::nullopt;
   }
@@ -33,10 +33,10 @@ struct ReplicaAnswer {
   std::optional<io::ObjectRecord> record;
   std::vector<std::string> drives;
 };
-/// How a target looks before it answers.
+/// Ways in which a target looks before it answers.
 enum class Look : std::uint8_t {
-  settled,      ///< what it says is what all replicas have
-  settled_now,  ///< the same, under the name's lock: what only its holder could settle is an error
+  settled,      ///< its answer is what all replicas have
+  settled_now,  ///< same, under the name's lock: an error if only its holder could resolve it
   as_it_is
 };
 /// Asks one target, which answers when nothing of the name is on its way to its drives. It answers
@@ -50,10 +50,10 @@ Task<Result<ReplicaAnswer>> ask_replica(TargetNode& node,
 /// Asks all targets that may have something newer than this one, and looks at itself last
 /// (docs/decisions/011); none when nothing moves. We must be a replica of the name. Under the
 /// name's lock for writes; resolve_copies() goes before that. unavailable when a target that may
-/// hold the name cannot tell, or, where its owner alone settles, would have to wait for the lock.
+/// hold the name does not know, or would have to wait for the lock since the owner alone resolves.
 ///
 /// A version that not all replicas may have is unavailable, too; with `show` it is an answer like
-/// any other, and others report what they have as it is.
+/// any other, and other targets report what they have as it is.
 enum class Pending : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
                                  Pending pending = Pending::refuse);

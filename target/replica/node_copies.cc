@@ -40,7 +40,7 @@ constexpr std::string_view kMark = "\x01unsettled";
 /// it.
 constexpr auto kReplicasMax = 8s;
 constexpr auto kNodeCopiesLookAgain = 50ms;
-/// For how long a name that changes all the time is looked at anew before that is an error.
+/// Time for which a name that changes all the time is looked at anew before that is an error.
 constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
 /// give_to(): the drive of that replica hangs or lags. A write does not wait for it; it has ended
@@ -81,7 +81,7 @@ Task<Status> node_copies_send_blocks(http::ClientStream& stream, const VersionIn
     const auto checksum = little_endian(crc32c(bytes));
     Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
     if (sent) sent = co_await stream.write(bytes);
-    if (!sent) co_return Status();  // the receiver may have said why: its answer tells
+    if (!sent) co_return Status();  // the receiver may have sent why: see its answer
   }
   co_return Status();
 }
@@ -163,8 +163,8 @@ Task<Status> while_replica(TargetNode& node, ObjectName name, std::string id) {
   co_return fail(Errc::disconnected, "target t[{}] did not answer and is no longer a replica", id);
 }
 
-/// give_to(), which is given up when that is no replica any more: a process that stands still holds
-/// up no caller for longer than its lease.
+/// give_to(), which is abandoned when that is no replica any more: a process that stands still
+/// holds up no caller for longer than its lease.
 Task<Status> give_while_replica(TargetNode& node, const VersionInFlight& outbound, ObjectName name,
                                 std::string id) {
   auto first =
@@ -198,7 +198,7 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
 enum class WritersWord : std::uint8_t {
   all_have_it,
   has_newer,  ///< one that all have
-  gave_up,    ///< it does not go on with it, or cannot
+  gave_up,    ///< does not go on with it, or cannot
   unknown
 };
 
@@ -230,7 +230,7 @@ Task<Status> find_room(TargetNode& node, const ObjectName& name, const VersionIn
                                 std::move(replicas));
 }
 
-/// Gives what we hold to all present replicas that lack it.
+/// Sends what we hold to all present replicas that lack it.
 Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   const auto state = node.view.state();
   const auto map = state->ownership->map;
@@ -459,7 +459,7 @@ struct Round {
   /// Records that were here, newest first, and all replicas had; nothing when that is not known
   /// yet.
   std::optional<std::vector<Located>> settled;
-  bool looked_only = false;  ///< nothing had to be done: so it is what is here now
+  bool looked_only = false;  ///< there was no work: so this is the state here now
 };
 
 Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
@@ -534,7 +534,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const O
   const auto until = std::chrono::steady_clock::now() + kSettleMax;
   do {
     CO_TRY_OK(co_await settle_once(node, name));
-    // Of a name that has copies on drives the store tells what it cannot know.
+    // The store answers for a name that has copies on drives, also that it cannot know.
     if (name.copies == 0 && !has_full_view(node, name))
       co_return fail(Errc::unavailable, "object {} lives on a drive that is away", name.object);
     CO_TRY(auto object, co_await node.store.open_object(name));

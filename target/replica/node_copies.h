@@ -14,8 +14,8 @@ namespace tarn::target {
 // Copies of one object on several nodes (docs/decisions/014). Each replica has the object once, on
 // the drive where it would lie if it were the only copy.
 
-/// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most. It is
-/// to be asked for after the map that it is used with, so that it is as new.
+/// Number of replicas of this bucket's objects, as known here (usually 1). Read the map first and
+/// call this after, so that the bucket record is at least as new.
 [[nodiscard]] cluster::ReplicaCount replica_count_of(const TargetNode& node, BucketId bucket);
 /// True if this node is a replica of the name by `state`.
 [[nodiscard]] bool is_replica(const TargetNode& node, const cluster::ClusterState& state,
@@ -26,7 +26,7 @@ namespace tarn::target {
                                                    const std::string& uname,
                                                    const cluster::ReplicaCount& count);
 
-/// Which names of a bucket this node shows and counts, so that each appears once: those that it
+/// Names of a bucket that this node shows and counts, so that each appears once: those that it
 /// owns. Empty: all that it has, since no other target has them.
 [[nodiscard]] std::function<bool(std::string_view)> names_to_show(
     const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket);
@@ -64,16 +64,16 @@ Task<Status> give_pending(TargetNode& node, VersionInFlight outbound, std::strin
 /// True if a pending record of the bucket goes forward by the name's owner alone, under a new
 /// generation (docs/decisions/019, rule F).
 [[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
-/// Tells the other replicas, if there are any, that all have it. Best effort: a replica that does
-/// not hear it asks.
+/// Reports to the other replicas, if there are any, that all have it. Best effort: a replica that
+/// does not hear it asks.
 Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation generation);
 
-/// unavailable while this node may have lost what it held, and the map does not say so yet: then it
-/// cannot tell for a name on which others have copies.
+/// unavailable while this node may have lost what it held, and the map does not show that yet: then
+/// it has no answer about a name of which other targets have copies.
 Status is_authoritative_for_copies(const TargetNode& node);
 
-/// Returns when what this node holds of the name is what all replicas have: a record of which that
-/// is not known is asked for at its writer, or given to all replicas. unavailable when that cannot
+/// Returns when what this node holds of the name is what all replicas have. A record of which that
+/// is not known is asked for at its writer, or sent to all replicas. unavailable when that cannot
 /// be, or when it is changed again and again.
 Task<Status> resolve_copies(TargetNode& node, ObjectName name);
 /// Records of the name, the newest first, that this node held at some moment of the call, of which
@@ -87,8 +87,8 @@ Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation gener
 
 /// Opens what this node holds of the name; null when that is nothing, or a tombstone. A version
 /// that comes meanwhile, also a tombstone, is not believed before all replicas have it. unavailable
-/// as resolve_copies(), while a drive is away of which others know more, and when it is changed
-/// again and again; else as ObjectStore::open_object().
+/// as resolve_copies(), while a drive is away of which other replicas know more, and when it is
+/// changed again and again; else as ObjectStore::open_object().
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);
 
 Task<Status> hear_settled(TargetNode& node, http::Request& request);  // internal

@@ -45,7 +45,7 @@ class Sweep {
         const auto begun = steady_clock::now();
         if (!may_forget_any()) co_return;
         const auto page = co_await pages.next();
-        if (!page) co_return;  // a drive that fails is looked after by others
+        if (!page) co_return;  // a drive that fails is looked after by other tasks
         for (const Found& found : *page) {
           const Status done = co_await forget(name_in(bucket, found.name), found.generation);
           if (!done) co_return;
@@ -79,7 +79,7 @@ class Sweep {
                                                            count, others_confirmed);
   }
 
-  /// Of a name that has changed since it was looked at, nothing is forgotten.
+  /// Forgets nothing of a name that has changed since it was looked at.
   Task<Status> forget(ObjectName name, Generation generation) {
     const auto held = co_await node_.store.locks().acquire(name.key());
     if (!may_forget(name) || !node_.owned.is_quiescent(name.uname)) co_return Status();

@@ -8,10 +8,10 @@
 
 namespace tarn::target {
 
-/// When tombstones of a target go.
+/// Rules by which tombstones of a target go.
 struct TombstoneRules {
-  /// How long one is kept at least, by the wall clock: what is late in the network or on a drive is
-  /// not later than that.
+  /// Time that one is kept at least, by the wall clock: what is late in the network or on a drive
+  /// is not later than that.
   std::chrono::milliseconds keep = std::chrono::hours(24 * 7);
   /// True if all drives that this target remembers are in service: what is deleted may lie on one
   /// that is not. Any thread.

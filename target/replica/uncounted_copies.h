@@ -11,9 +11,9 @@ namespace tarn::target {
 /// they are made again: they count as no copies. A value, of one moment.
 class UncountedCopies {
  public:
-  /// Those of the drives in service. unavailable while it is not known of all of them: for a moment
-  /// after a start, and when a drive has more bad files than are noted. None of a bucket with an
-  /// upstream and one copy of each object, which is fetched again.
+  /// Returns those of the drives in service. unavailable while it is not known of all of them: for
+  /// a moment after a start, and when a drive has more bad files than are noted. None of a bucket
+  /// with an upstream and one copy of each object, which is fetched again.
   static Result<UncountedCopies> of(TargetNode& node, const cluster::BucketRecord& bucket);
 
   /// True if this record, of an object on `drive`, leads to a file that is bad.

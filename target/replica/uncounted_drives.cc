@@ -26,7 +26,7 @@ api::Uncounted uncounted_here(TargetNode& node, BucketId bucket, std::uint8_t co
   const BootTime now = node.clock.boot_time();
   node.drives_away.learn(away, now);
   out.expected = node.drives_away.any_expected(now);
-  // Where each name lies on several drives here, one of these is in service.
+  // Each name lies on one drive in service, if all lie on more drives here than are away.
   const bool covered = away.size() < node.store.mirror().surely(bucket, copies);
   out.unseen = out.unseen || (!away.empty() && !covered);
   return out;

@@ -72,7 +72,7 @@ Task<Status> admission_catch_up(TargetNode& node, ObjectRequest& out) {
     CO_TRY(const bool known, take_place(node, out));
     if (known) co_return Status();
   }
-  // Before it says that a bucket does not exist, a node reads the store.
+  // Reads the store before a node answers that a bucket does not exist.
   const auto fresh = co_await node.view.fresh();
   if (!fresh)
     co_return fail(Errc::unavailable, "bucket {} is unknown here and the meta store is away",

@@ -48,7 +48,7 @@ Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, http::Request& req
   co_return append;
 }
 
-/// Brings the append to where the handle was given out.
+/// Brings the append to where the handle was issued.
 Task<Status> go_back_to(Append& append, std::uint64_t size) {
   if (size != append.digests.size()) {
     if (size != append.before.size)
@@ -66,7 +66,7 @@ Task<Status> go_back_to(Append& append, std::uint64_t size) {
   co_return Status();
 }
 
-/// The append that the query's handle names, as it was when the handle was given out.
+/// The append that the query's handle names, as it was when the handle was issued.
 Task<Result<OpenAppends::Use>> find_append(TargetNode& node, std::string_view text,
                                            const ObjectRequest& wanted) {
   CO_TRY(const AppendHandle handle, AppendHandle::parse(text));
@@ -80,7 +80,8 @@ Task<Result<OpenAppends::Use>> find_append(TargetNode& node, std::string_view te
   co_return append;
 }
 
-/// `announced` is what the client says of this body. A body that did not come whole does not count.
+/// `announced` is the length that the client sent for this body. A body that did not come whole
+/// does not count.
 Task<Status> receive_part(http::Exchange& exchange, Append& append, BodyChecksums announced) {
   append.before = append.digests.mark();
   Xxh64Stream part;
@@ -147,7 +148,7 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
           : co_await commit_file(node, wanted, wanted.write, std::move(bytes), std::move(custom),
                                  &request.head());
   const bool degraded = append->file->degraded();
-  // A flush that failed before anything was published (no lease, say) may be sent again.
+  // A flush that failed before anything was published (no lease, for instance) may be sent again.
   if (record || !append->file->is_open()) append.end();
   if (!record) co_return fail(record.error());
   CO_FAIL_POINT("put.before_reply");

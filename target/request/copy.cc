@@ -1,5 +1,5 @@
 // `PUT ?object_to=UNAME`: what the path names is copied to what the query names. The proxy sent the
-// request to the owner of the source. The answer says what was copied.
+// request to the owner of the source. The answer reports what was copied.
 
 #include "common/api/upstream_props.h"
 #include "common/obs/log.h"
@@ -25,7 +25,7 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   if (to.object.name.key() != wanted.name.key()) {
     CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), wanted.name, *from, to,
                                {.conditions = &request.head()}));
-  } else {  // it is there already
+  } else {  // there already
     CO_TRY_OK(co_await check_before_body(node, request.head(), wanted));
   }
   obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),

@@ -16,8 +16,8 @@
 namespace tarn::target {
 namespace {
 
-/// AIStore's clients may say with a body what a DELETE shall be. True for an object that goes here
-/// alone, and stays upstream.
+/// AIStore's clients may state with a body what a DELETE shall be. True for an object that goes
+/// here alone, and stays upstream.
 Task<Result<bool>> is_eviction(http::Request& request, const ObjectRequest& wanted) {
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
@@ -48,7 +48,7 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
     CO_TRY_OK(check_lease_before_reply(wanted.write));
     co_return co_await request.exchange.respond(http::Response(200));
   }
-  // Without the lock: what others hold pending is given to this node as well.
+  // Without the lock: what other replicas hold pending is sent to this node as well.
   if (replica_count_of(node, wanted.name.bucket).many())
     CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());

@@ -54,7 +54,7 @@ class CopiesOnOtherDrives final : public OtherCopies {
 
 /// An object that is replaced while it is read is begun anew so often.
 constexpr int kGetAttemptsMax = 4;
-/// So long a reader waits for a drive before another replica of the object is tried
+/// Time that a reader waits for a drive before another replica of the object is tried
 /// (docs/reliability.md C11).
 constexpr std::chrono::seconds kGetPatience{1};
 
@@ -78,7 +78,7 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
   co_return co_await request.exchange.finish();
 }
 
-/// Says which object it is that is not what was stored.
+/// Adds the object's name to the error that it is not what was stored.
 Status named(Status result, const ObjectRequest& wanted) {
   if (result || result.error().code != Errc::corrupt) return result;
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
@@ -98,7 +98,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, Objec
 }
 
 /// True if another replica should send the object, since its drive here is slow: the bytes of a
-/// coded one whose record is open come from slices, and copies on drives have others here.
+/// coded one whose record is open come from slices, and copies on drives have siblings here.
 bool is_slow_here(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   if (wanted.name.copies > 0) return false;
   if (object != nullptr) return !object->record().coding && object->drive().is_slow();
@@ -204,7 +204,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     const cluster::Node* other = nullptr;
     if (holder)
       other = *holder;
-    else  // which may know it all by itself
+    else  // the other one may know it all by itself
       other = co_await answering_replica(node, request, wanted);
     if (other != nullptr) co_return co_await redirect_to_holder(node, request, wanted, *other);
     if (!holder && can_pass_through(wanted, holder.error()))
@@ -223,7 +223,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object, overtaken);
   if (overtaken) co_return sent;
-  // Of a coded one the drive has an empty file, which is not to blame.
+  // The drive has an empty file of a coded object, and is not to blame.
   if (!sent && !object->record().coding) report_bad(node, wanted, &object->drive(), sent.error());
   if (!sent && !request.exchange.response_started()) {  // the drive failed before the first byte
     const auto* other = co_await answering_replica(node, request, wanted);

@@ -15,7 +15,7 @@
 namespace tarn::target {
 namespace {
 
-/// So long a reader waits for the drive of the full copy before he is given slices
+/// Time that a reader waits for the drive of the full copy before he is sent slices
 /// (docs/reliability.md C11).
 constexpr std::chrono::seconds kGetCodedPatience{1};
 
@@ -81,7 +81,7 @@ Task<Result<Lane>> get_coded_open_lane(TargetNode& node, SliceWrite write,
   co_return lane;
 }
 
-/// Of the whole process: no two sets have one number.
+/// Restores of the whole process: no two sets have one number.
 Restores& restores() {
   static Restores all;
   return all;

@@ -28,8 +28,8 @@ void add_copies(http::Response& response, const Newest& at, bool in_brackets) {
       .set("Ais-Mirror-Paths", in_brackets ? "[" + paths + "]" : paths);
 }
 
-/// How an object of a coded bucket is kept, in AIStore's words: cut, or in copies ("replicated").
-/// The generation tells one version of it from the next.
+/// Adds how an object of a coded bucket is kept, in AIStore's words: cut, or in copies
+/// ("replicated"). The generation distinguishes one version of it from the next.
 void add_coding(http::Response& response, const ObjectRequest& wanted,
                 const io::ObjectRecord& record) {
   const auto bucket = api::coding_of(wanted.bucket.props);
@@ -54,8 +54,8 @@ void add_all(http::Response& response, const TargetNode& node, const ObjectReque
   add_coding(response, wanted, *at.record);
 }
 
-/// AIStore's second one. `name` and `size` are in the path and in Content-Length; `chunked` has
-/// nothing to say, there are no such objects.
+/// AIStore's second one. `name` and `size` are in the path and in Content-Length; `chunked` means
+/// nothing, there are no such objects.
 void add_selected(http::Response& response, const TargetNode& node, const ObjectRequest& wanted,
                   const HeadRequest& asked, const Newest& at) {
   const io::ObjectRecord& record = *at.record;

@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-/// A loop that was not heard of for so long is given up for hung, as a drive is.
+/// A loop that was not heard of for so long counts as hung, as a drive does.
 constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
 /// Success if readers may be sent here. Not a question of the lease: without one a target serves
@@ -45,7 +45,7 @@ nlohmann::json work_of_drives(const TargetNode& node) {
 }  // namespace
 
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
-  request.exchange.close_after();  // nothing else comes by a connection to the lease's loop
+  request.exchange.close_after();  // only this comes by a connection to the lease's loop
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
   using SteadyClock = std::chrono::steady_clock;

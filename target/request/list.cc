@@ -99,7 +99,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
                      : list_page(node.store, std::move(plan), std::move(after), *limit);
   CO_TRY(const auto page, co_await std::move(listing));
   CO_FAIL_POINT("list.before_answer");
-  // By a newer map names may have moved away from here, to where the caller does not look.
+  // Names may have moved away from here by a newer map, to where the caller does not look.
   if (node.owned.state()->map->version != *map_version) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));

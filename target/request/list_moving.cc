@@ -146,7 +146,7 @@ struct Asked {
   std::string after;
   std::uint64_t map_version = 0;
   std::uint64_t bmd_version = 0;
-  bool counts = false;  ///< what drives that are away hold may be missing
+  bool counts = false;  ///< names on drives that are away may be missing
 };
 
 Result<Asked> parse(const TargetNode& node, const api::Query& query) {
@@ -204,11 +204,11 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
     CO_TRY(bad, UncountedCopies::of(node, *wanted.bucket));
   }
   Records records;
-  std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  std::optional<std::string> bound;  // beyond it some drive has not listed all yet
   if (same_map) {
     if (!wanted.own) CO_TRY_OK(co_await list_moving_rest(node));
     for (const auto& drive : node.store.drives()) {
-      if (copies > 1 && !drive->usable()) continue;  // others have copies of what lies there
+      if (copies > 1 && !drive->usable()) continue;  // other drives have copies of it
       if (asked.counts && !drive->in_service()) continue;
       CO_TRY_OK(drive->not_overloaded());
       CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, bad, records));
@@ -227,7 +227,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   json list = json::array();
   for (auto& [name, found] : records) {
     if (bound && name > *bound) break;
-    // Where a name lies on one drive of each target, a second one here is about to go.
+    // A second copy here is about to go, if the name lies on one drive of each target.
     if (asked.counts && copies == 0) found.copies = std::min(found.copies, 1U);
     list.push_back(packed(asked.plan, name, found));
     if (asked.counts) list.back().push_back(wanted.is_ours(name));

@@ -14,8 +14,9 @@ namespace tarn::target {
 ///
 /// Records are in the order of names. `entry` is packed as in a page of a list, and empty for a
 /// tombstone. `drives`: on how many it lies; `size`: of the object in bytes. With `more`, all up to
-/// `last`; the next call goes on after it. Never short. With `fresh`=1 names of ours are told under
-/// a lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
+/// `last`; the next call goes on after it. Never short. With `fresh`=1 names of ours are listed
+/// under a lease only. 421: this target acts on a newer map. unavailable: it is not authoritative
+/// for all.
 ///
 /// With `own`=all and `away`=count, for counts: drives that are out of service are passed over, and
 /// `uncounted` reports what they keep from the answer (common/api/uncounted.h). Files that are

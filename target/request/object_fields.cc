@@ -18,7 +18,7 @@ Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& 
   const std::string etag = record.etag();
   switch (http::check_read_conditions(head, etag, modified_seconds(record))) {
     case http::Condition::failed:
-      // It may be what was asked for elsewhere.
+      // A newer version elsewhere may match the conditions.
       if (wanted.stale_seconds > 0)
         return fail(Errc::unavailable,
                     "{} is {} here, but this target has no lease now and cannot tell whether that "

@@ -11,9 +11,9 @@ namespace tarn::target {
 void add_object_fields(http::Response& response, const ObjectRequest& wanted,
                        const io::ObjectRecord& record);
 
-/// The answer 304 when the conditions of a read say so; nothing when the read goes on.
-/// precondition_failed when one of them does not hold, unavailable when that cannot be said without
-/// a lease.
+/// The answer 304 when the conditions of a read demand it; nothing when the read goes on.
+/// precondition_failed when one of them does not hold, unavailable when that is not known without a
+/// lease.
 [[nodiscard]] Result<std::optional<http::Response>> judge_conditions(
     const http::RequestHead& head, const ObjectRequest& wanted, const io::ObjectRecord& record);
 

@@ -18,7 +18,7 @@ namespace tarn::target {
 namespace {
 
 /// All replicas get the object once more, with its new metadata: there a change of what lies on a
-/// drive cannot wait for the others. The caller holds the name's lock.
+/// drive cannot wait for the other replicas. The caller holds the name's lock.
 Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wanted,
                                     api::CustomMetadata custom) {
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
@@ -62,7 +62,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   }
 
   const bool on_nodes = replica_count_of(node, wanted.name.bucket).many();
-  // Without the lock: what others hold, newer or pending, is given to this node as well.
+  // Without the lock: what other replicas hold, newer or pending, is sent to this node as well.
   if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await fetch_to_owner(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest found, co_await find_present(node, wanted));
@@ -82,7 +82,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   const auto map_version = wanted.write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
-  // From the commit on nothing of the name is given to others before this has ended.
+  // From the commit on nothing of the name is sent to other targets before this has ended.
   if (replica_count_of(node, wanted.name.bucket).many())
     co_return fail(Errc::unavailable, "the bucket has just got copies on nodes; try again");
 

@@ -22,7 +22,7 @@ Task<Status> send_to_faster(TargetNode& node, http::Request& request, const Obje
 [[nodiscard]] const cluster::Node* next_replica(const TargetNode& node,
                                                 const http::Request& request,
                                                 const ObjectRequest& wanted);
-/// The first of these that says within half a second that it serves readers; null: none does. A
+/// The first of these that reports within half a second that it serves readers; null: none does. A
 /// lease is valid for seconds after its target has died, and a reader sent there would fail.
 Task<const cluster::Node*> answering_replica(TargetNode& node, const http::Request& request,
                                              const ObjectRequest& wanted);

@@ -20,7 +20,7 @@ constexpr int kRenameAttemptsMax = 3;  // copies again when the source was chang
 /// copied, so that two renames that cross cannot wait for each other.
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
-  // Without the lock: what others hold pending is given to this node as well.
+  // Without the lock: what other replicas hold pending is sent to this node as well.
   if (replica_count_of(node, wanted.name.bucket).many())
     CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());

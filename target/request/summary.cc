@@ -36,7 +36,7 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
   co_return sum;
 }
 
-/// When a name may lie on two drives, the newest version counts: only a merged list knows it.
+/// Counts the newest version of a name that may lie on two drives: only a merged list knows it.
 Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketOnDrives bucket,
                                                      std::string prefix, Shows shows) {
   api::BucketSummary sum;

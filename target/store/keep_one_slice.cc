@@ -1,6 +1,6 @@
-// Of a slice that lies on several drives of this target, since one of them was away when it was
-// made again, one is left. A crash before the last has gone leaves two, of which the next look
-// leaves one.
+// Removal of all but one of the copies of a slice that lies on several drives of this target. One
+// of them was away when it was made again. A crash before the last has gone leaves two, of which
+// the next look leaves one.
 
 #include <algorithm>
 #include <numeric>

@@ -333,7 +333,7 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes, bool needs_d
   for (const Status& each : written) places += each ? 1 : 0;
   if (places == 0)
     co_return fail(Errc::unavailable, "no drive could note which other drives are stale");
-  // The first has told the directory, without which no drive is believed at a start.
+  // The first has noted it in the directory, without which no drive is believed at a start.
   if ((needs_directory || has_fewer(ledger, this->ledger())) && !written.front())
     co_return written.front();
   const MutexLock lock(mutex_);
@@ -347,7 +347,7 @@ Task<Status> Mirror::comes(Drive& drive, MirrorLedger remembered, Misses misses)
   ++misplacings_;
   remembered.misplaced.merge(all_ids());
   remembered.misplaced.insert(drive.id());
-  // It may bring names of which no other drive has a copy.
+  // A drive that comes may have names of which no other drive has a copy.
   CO_TRY_OK(co_await note_fewer_everywhere(&drive));
   co_return co_await note(std::move(remembered), &drive);
 }

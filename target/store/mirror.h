@@ -24,7 +24,7 @@ class ObjectStore;
 
 /// The names of buckets that are, or once were, mirrored: copies of one version on several drives
 /// of this target, kept in step (docs/decisions/013). Part of the ObjectStore, which leads here the
-/// names that say so. Thread-safe.
+/// names that are marked so. Thread-safe.
 class Mirror {
  public:
   explicit Mirror(ObjectStore& store) : store_(store) {}
@@ -81,8 +81,8 @@ class Mirror {
   void disturb() { ++disturbances_; }
   /// Drives that are stale, for names with copies or without, and can be used, by id.
   [[nodiscard]] std::set<std::string> stale() const;
-  /// How many copies every name of a bucket has here at least, on drives that are there or away; at
-  /// most `copies`. 0: that is not known.
+  /// Number of copies that every name of a bucket has here at least, on drives that are there or
+  /// away; at most `copies`. 0: that is not known.
   [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
   /// True if so few drives are away that each name of the bucket, if it exists here, is seen.
   [[nodiscard]] bool has_full_view(BucketId bucket, std::uint8_t copies) const;
@@ -91,7 +91,7 @@ class Mirror {
   /// A pass found that many copies of all names, with every drive there, and nothing has changed
   /// since `disturbances` were counted: durably noted. Does nothing otherwise.
   Task<Status> complete(std::map<BucketId, std::uint8_t> copies, std::uint64_t disturbances);
-  /// Of names with copies.
+  /// Standing of a drive for names with copies.
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// True if other drives may have newer versions of names without copies than `drive`.
   [[nodiscard]] bool stale_single(const Drive& drive) const;
@@ -115,15 +115,16 @@ class Mirror {
   [[nodiscard]] bool any_stale() const;
   /// These have caught up with everything: durably noted.
   Task<Status> caught_up(std::set<std::string> drives);
-  /// Which names change without a drive.
+  /// Names that change without a drive.
   struct Misses {
     bool with_copies = true;
     bool single = false;    ///< names without copies, of which it holds some
-    bool for_good = false;  ///< what lies on it no longer counts as a copy
+    bool for_good = false;  ///< its files no longer count as copies
   };
-  /// Before a drive is put into the set, or taken out of it or of service: from here on it is
-  /// stale, since names change without it, and what it remembers of others counts. One that comes
-  /// becomes the place of names: they are misplaced, as after misplaces_all().
+  /// Notes that a drive is put into the set, or taken out of it or of service: from here on it is
+  /// stale, since names change without it, and what it remembers of other drives counts. Call
+  /// before. A drive that comes becomes the place of names: they are misplaced, as after
+  /// misplaces_all().
   Task<Status> comes(Drive& drive, MirrorLedger remembered, Misses misses);
   Task<Status> goes(std::string path, Misses misses);
   /// Before one that was lost, and not given up, is put back into the set: what changed without it
@@ -134,7 +135,7 @@ class Mirror {
   void loses(const Drive& drive);
   /// Before names of these buckets live elsewhere than on drives that are away: notes durably, in
   /// the target's directory too, that what they hold of them counts as evicted. After an error it
-  /// may have been noted or not; evicted() says so in any case.
+  /// may have been noted or not; evicted() returns it in any case.
   Task<Status> note_evicted(EvictedDrives more);
   /// Buckets known to have been evicted from a drive, by its id, while it was away.
   [[nodiscard]] EvictedBuckets evicted(const std::string& drive) const;
@@ -148,7 +149,7 @@ class Mirror {
   /// one in the next survey, and so may the order.
   struct Survey {
     std::vector<Drive*> drives;  ///< null: missing
-    /// Where a drive stands; nothing when it does not belong to the target any more.
+    /// Position of a drive; nothing when it does not belong to the target any more.
     [[nodiscard]] std::optional<std::size_t> place_of(const Drive& drive) const;
     std::vector<std::string> ids;
     CopyViews views;
@@ -160,12 +161,12 @@ class Mirror {
   Task<Status> note_stale(std::set<std::string> drives);
   Task<Status> note(MirrorLedger more, Drive* comes = nullptr);
   Task<Status> note_misplaced(std::set<std::string> drives);
-  /// Of all drives, there or not.
+  /// Ids of all drives, there or not.
   [[nodiscard]] std::set<std::string> all_ids() const;
   Task<Status> note_fewer(BucketId bucket, std::size_t copies);
   Task<Status> note_fewer_everywhere(Drive* comes = nullptr);
-  /// `comes`: a further drive that shall know. `needs_directory`: an error when the target's
-  /// directory has not been told.
+  /// `comes`: a further drive that shall know. `needs_directory`: an error when it is not noted in
+  /// the target's directory.
   Task<Status> save_ledger(MirrorLedger ledger, Drive* comes = nullptr,
                            bool needs_directory = false);
   /// Empty: not known.

@@ -12,17 +12,17 @@
 
 namespace tarn::target {
 
-/// By uuid of a drive, what was evicted from it while it was away.
+/// Evictions by uuid of a drive: what was evicted from it while it was away.
 using EvictedDrives = std::map<std::string, EvictedBuckets>;
 
 /// State of a target's drives, remembered on every drive that is there (`.tarn/mirror.json`) and in
 /// its own directory: which of them were away while a name changed, and have not caught up since,
-/// and of which of them names lie on others.
+/// and of which of them names lie on other drives.
 struct MirrorLedger {
   /// uuids of drives that were away while a name changed that has copies
   std::set<std::string> stale;
-  /// uuids of drives that were out of service, with objects that have no copies: others may have
-  /// newer versions of these
+  /// uuids of drives that were out of service, with objects that have no copies: other drives may
+  /// have newer versions of these
   std::set<std::string> stale_single;
   /// uuids of drives of which some names without copies on drives may be misplaced: the newest
   /// version lies on another drive of the target, and on that one alone
@@ -31,7 +31,7 @@ struct MirrorLedger {
   /// that are away included. Names of other buckets may have fewer.
   std::map<BucketId, std::uint8_t> complete;
   /// Buckets evicted from drives that are away (docs/decisions/025). Where the target's own
-  /// directory says anything, its word counts alone.
+  /// directory has such notes, only they count.
   EvictedDrives evicted;
 
   /// Adds what another place remembers of drives: a drive that is stale in one is stale.
@@ -43,7 +43,7 @@ struct MirrorLedger {
   }
   /// Adds to what was evicted from a drive: of each bucket the higher generation.
   void add_evicted(const std::string& drive, const EvictedBuckets& buckets);
-  /// Keeps of `complete` what another place says as well: one of them may not have heard the last.
+  /// Keeps of `complete` what another place has as well: one of them may lack the last note.
   void agree(const MirrorLedger& other);
   [[nodiscard]] std::string json() const;
   /// corrupt when it cannot be understood.

@@ -12,11 +12,11 @@ namespace tarn::target {
 // Decisions about the copies of one name, from what the drives of this target report of it
 // (docs/decisions/013). Pure.
 
-/// How far a drive is to be believed.
+/// Trust in a drive.
 enum class Standing : std::uint8_t {
-  good,   ///< it took part in all changes of mirrored names
-  stale,  ///< it was away during a change: what it holds may be out of date
-  away    ///< it cannot be asked now
+  good,   ///< took part in all changes of mirrored names
+  stale,  ///< away during a change: its records may be stale
+  away    ///< cannot be asked now
 };
 
 /// A drive's word on a name.
@@ -43,19 +43,19 @@ struct CopyVerdict {
   };
   Kind kind = Kind::none;
   Generation newest;                 ///< of `found`, and of the tombstone of `none` if there is one
-  std::vector<std::size_t> holders;  ///< who has the newest record, best first
-  std::vector<std::size_t> older;    ///< who has an older one
+  std::vector<std::size_t> holders;  ///< drives with the newest record, best first
+  std::vector<std::size_t> older;    ///< drives with an older one
 };
 
-/// Which version counts. The newest record that can be seen counts when a drive in good standing
-/// has it: such a drive never keeps an older version than another. A record that only stale drives
-/// have counts when no other drive is away. A name that is not seen does not exist when fewer
-/// drives are away than copies it would have: `surely` so many, if it is there at all.
+/// Decides which version counts. The newest record that can be seen counts when a drive in good
+/// standing has it: such a drive never keeps an older version than another. A record that only
+/// stale drives have counts when no other drive is away. A name that is not seen does not exist
+/// when fewer drives are away than copies it would have: `surely` so many, if it is there at all.
 [[nodiscard]] CopyVerdict judge_copies(const CopyViews& views, std::size_t surely);
 
 struct CopyPlan {
-  std::vector<std::size_t> add;     ///< where copies are to be made, in this order
-  std::vector<std::size_t> remove;  ///< whose copies are too many
+  std::vector<std::size_t> add;     ///< drives for new copies, in this order
+  std::vector<std::size_t> remove;  ///< drives with copies too many
   std::size_t missing = 0;          ///< copies for which there is no drive
 };
 /// Plan that makes `wanted` copies of a name that was found and whose older versions are gone.
@@ -63,7 +63,7 @@ struct CopyPlan {
 [[nodiscard]] CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict,
                                    std::size_t wanted);
 
-/// How many copies must be durable before a write is acknowledged: all but one, at least one.
+/// Number of copies that must be durable before a write is acknowledged: all but one, at least one.
 [[nodiscard]] constexpr std::size_t copies_required(std::size_t wanted) {
   return wanted > 1 ? wanted - 1 : 1;
 }

@@ -129,7 +129,7 @@ Task<Result<bool>> Mirror::remove_all(const ObjectName& name, const Survey& surv
   co_return true;
 }
 
-/// The name is deleted: says so where an older version is.
+/// Writes the tombstone of a deleted name where an older version is.
 Task<Result<bool>> Mirror::delete_older(const ObjectName& name, Repaired& done) {
   const auto held = co_await store_.locks().acquire(name.key());
   const auto now = co_await survey(name, Patience::writer);

@@ -1,5 +1,5 @@
 // Changing a mirrored name (docs/decisions/013): every copy is prepared, then every record is
-// committed, and only then readers see the change. Comments at the steps say what a crash leaves
+// committed, and only then readers see the change. Comments at the steps state what a crash leaves
 // after each.
 
 #include <algorithm>
@@ -35,8 +35,8 @@ Task<Status> remove_one(Drive* drive, ObjectName name, io::ObjectRecord tombston
   co_return removed;
 }
 
-/// Of the drives that were asked (`asked[k]` of `ids`) the ids of those whose step `done[k]`
-/// failed; `why` is the last of these failures.
+/// Returns the ids of the drives that were asked (`asked[k]` of `ids`) whose step `done[k]` failed;
+/// `why` is the last of these failures.
 std::set<std::string> failed_among(const std::vector<std::size_t>& asked,
                                    const std::vector<std::string>& ids,
                                    const std::vector<Status>& done, Status& why) {
@@ -133,8 +133,8 @@ Task<std::vector<std::unique_ptr<WorkFile>>> Mirror::make_copies(
   co_return files;
 }
 
-/// Those that fail are taken out of `copies`: a start may adopt what is left of them, which is this
-/// very version.
+/// Prepares all copies. Those that fail are taken out of `copies`: a start may adopt what is left
+/// of them, which is this very version.
 Task<Status> Mirror::prepare_all(std::vector<Prepared>& copies) {
   std::vector<Task<Status>> steps;
   steps.reserve(copies.size());

@@ -37,7 +37,7 @@ class NameLocks {
   void release(const std::string& name);
 
   mutable Mutex mutex_;
-  /// Present: held. The queue: who waits.
+  /// Present: held. The queue: callers that wait.
   std::unordered_map<std::string, std::deque<std::function<void()>>> names_ TARN_GUARDED_BY(mutex_);
 };
 

@@ -14,14 +14,15 @@ class Drive;
 /// the drive.
 struct ObjectName {
   BucketId bucket{};
-  std::string uname;        ///< what placement hashes: "ais/@#/photos/cat.jpg"
+  std::string uname;        ///< input of placement: "ais/@#/photos/cat.jpg"
   std::string object;       ///< "cat.jpg"
   std::uint8_t copies = 0;  ///< BucketProps::copies: 0 for buckets that were never mirrored
   /// True of a bucket with an upstream and one copy of each object: upstream has the newest
   /// version.
   bool is_refetchable = false;
 
-  /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.
+  /// Key for locks: for the same object always the same, and for no other, whatever its bucket is
+  /// called.
   [[nodiscard]] std::string key() const { return std::to_string(raw(bucket)) + "/" + object; }
 };
 

@@ -114,8 +114,8 @@ Drive* ObjectStore::drive_for(std::string_view uname) const {
   return first < set->drives.size() ? set->drives[first].get() : nullptr;
 }
 
-/// Places move: what the others hold may belong to the new one from here on, and what it brings may
-/// be older than what they have.
+/// Adds a drive, so that places move: what the other drives hold may belong to the new one from
+/// here on, and what it brings may be older than what they have.
 void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   const auto before = set_.get();
   // Names that belong there would have two places.
@@ -317,7 +317,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
     } else {
       CO_TRY(object, co_await where->open_object(name.bucket, name.object));
     }
-    if (!object && was_there) continue;  // it has moved, or was deleted just now
+    if (!object && was_there) continue;  // moved, or deleted just now
     if (!object) CO_TRY_OK(check_not_away(*set, name));
     if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
     co_return object;
@@ -377,7 +377,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
     if (other.drive == &drive) {
       replaced = other.record;
     } else {
-      durability = cluster::Durability::full;  // what is removed below must have a successor
+      durability = cluster::Durability::full;  // records removed below must have a successor
     }
   }
   const OpenObjects::Change change(open_, name.bucket, name.object);
@@ -412,7 +412,7 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
     const auto by_rank = set->order(name);
     CO_TRY(Drive* const belongs, set->drive_for(name, by_rank));
     if (set->places[by_rank.front()].path != belongs->path()) {
-      // It is looked for there also when the drive before this one is back.
+      // Has it looked for there also when the drive before this one is back.
       belongs->expect_misplaced();
       CO_TRY_OK(co_await note_misplaced(name));
     }
@@ -456,7 +456,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& buc
                                                        std::string& next,
                                                        const InPlaceOf& in_place_of) {
   std::map<std::string, Listed> merged;
-  std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  std::optional<std::string> bound;  // beyond it some drive has not listed all yet
   const auto all = drives();
   auto order = all;
   // Records that move between two drives are seen on one of them when each is asked before the

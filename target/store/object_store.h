@@ -60,14 +60,14 @@ class ObjectStore {
   void set_draining(Drive& drive, bool draining);
   /// True if a drive is in the set, or in a former one that a caller still uses. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
-  /// Why one that is missing still is.
+  /// Notes why one that is missing still is.
   void note_missing(const std::string& path, std::string why);
   /// Counts what a missing drive holds of these buckets as evicted from here on: their names live
   /// on the next drive, until this one is in the set again (docs/decisions/025). It has
   /// been noted durably (Mirror::note_evicted).
   void set_evicted(const std::string& path, EvictedBuckets buckets);
   [[nodiscard]] EvictedBuckets evicted_from(const std::string& path) const;
-  /// How many times set_evicted() was called: what was begun before may be of an older version.
+  /// Number of calls of set_evicted(): what was begun before may be of an older version.
   [[nodiscard]] std::uint64_t evictions() const { return evictions_.load(); }
   /// Takes away what drives that are there hold of a bucket, of names for which one of the missing
   /// drives at `paths` comes before them: it may have had a newer version. unavailable when one of
@@ -78,8 +78,8 @@ class ObjectStore {
   /// Closes what is open of a drive without a reader.
   void close_idle(const Drive& drive) { open_.forget_drive(drive); }
   [[nodiscard]] NameLocks& locks() { return locks_; }
-  /// True if a name may lie on another drive than its place: then what one drive says of it may be
-  /// out of date.
+  /// True if a name may lie on another drive than its place: then what one drive has of it may be
+  /// stale.
   [[nodiscard]] bool may_hold_misplaced() const;
   /// Marks all drives as may_hold_misplaced().
   void expect_misplaced();
@@ -121,9 +121,8 @@ class ObjectStore {
   /// none has.
   Task<Result<std::unique_ptr<WorkFile>>> create(ObjectName name,
                                                  std::optional<std::uint64_t> length);
-  /// The drive that a work file is on decides where the object lies; all other records of the name
-  /// are `others` (from find_all) and are removed once it is published. The caller holds the name's
-  /// lock.
+  /// The drive that a work file is on decides where the object lies; all other records of the name,
+  /// from find_all, are removed once it is published. The caller holds the name's lock.
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                        std::vector<std::uint32_t> checksums, std::vector<Located> others,
                        cluster::Durability durability);
@@ -133,11 +132,11 @@ class ObjectStore {
   /// Durably deletes all of `present` (from find_all, under the lock). When that is nothing, the
   /// tombstone goes to the drive where the name belongs.
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
-  /// Durably takes away all of `present` without leaving a tombstone: others have the name now. The
-  /// caller holds the name's lock.
+  /// Durably takes away all of `present` without leaving a tombstone: other targets have the name
+  /// now. The caller holds the name's lock.
   Task<Status> forget(ObjectName name, std::vector<Located> present);
 
-  /// How full drives may get, from now on. Any thread.
+  /// Sets how full drives may get, from now on. Any thread.
   void set_space_limits(const SpaceLimits& limits);
   [[nodiscard]] SpaceLimits space_limits() const { return *space_limits_.get(); }
 
@@ -147,7 +146,7 @@ class ObjectStore {
   struct Listed {
     std::string name;
     io::ObjectRecord record;
-    const Drive* drive = nullptr;  ///< that holds it; null for a virtual directory
+    const Drive* drive = nullptr;  ///< drive that holds it; null for a virtual directory
     std::uint32_t copies = 1;      ///< drives that hold this version
   };
   struct Page {
@@ -160,8 +159,8 @@ class ObjectStore {
       std::function<const io::ObjectRecord*(std::string_view name, const io::ObjectRecord& newest)>;
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
   /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never
-  /// short: unavailable when any drive is away of whose names others may not have copies, and which
-  /// cannot be fetched again.
+  /// short: unavailable when any drive is away of whose names other drives may not have copies, and
+  /// which cannot be fetched again.
   Task<Result<Page>> list(BucketOnDrives bucket, std::string prefix, std::string after,
                           std::size_t limit, bool by_directory, InPlaceOf in_place_of = {});
   /// unavailable when a list of what the drives that are there hold of the bucket would be short.
@@ -209,7 +208,7 @@ class ObjectStore {
   mutable Mutex former_mutex_;
   // Sets that set_ was.
   std::vector<std::weak_ptr<const DriveSet>> former_ TARN_GUARDED_BY(former_mutex_);
-  std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them
+  std::vector<std::shared_ptr<Drive>> detached_;  // requests from before may still ask them
   Snapshot<SpaceLimits> space_limits_;
   std::atomic<std::uint64_t> evictions_{0};
   NameLocks locks_;

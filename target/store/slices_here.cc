@@ -87,7 +87,7 @@ std::vector<SlicesHere::Writing> SlicesHere::being_written(const SliceKey& of_se
   return out;
 }
 
-/// A drive that cannot say what it has is not chosen.
+/// A drive that cannot report what it has is not chosen.
 Task<DriveView> SlicesHere::view(Drive& drive, const SliceKey& key, const Wanted& wanted,
                                  const std::vector<Writing>& writing) {
   DriveView view;
@@ -102,7 +102,7 @@ Task<DriveView> SlicesHere::view(Drive& drive, const SliceKey& key, const Wanted
   for (const auto& [other, record] : *there) slices.insert(other.index);
   for (const Writing& each : writing)
     if (each.drive == &drive) slices.insert(each.index);
-  slices.erase(key.index);  // what it takes the place of
+  slices.erase(key.index);  // the one that it replaces
   view.slices = slices.size();
   co_return view;
 }
@@ -139,15 +139,15 @@ Task<Result<std::unique_ptr<NewSlice>>> SlicesHere::create(ObjectName name, Slic
   for (const std::size_t at : drives_for_slice(views, wanted.rank)) {
     if (wanted.alone && views[at].slices > 0) break;
     auto file = co_await drives[at]->create(wanted.bytes, views[at].room != DriveView::Room::free);
-    if (file && !drives[at]->takes_files()) continue;  // it goes: what is stored there too
+    if (file && !drives[at]->takes_files()) continue;  // the drive goes, with all that is there
     if (file) co_return std::make_unique<NewSlice>(*this, std::move(key), std::move(*file));
     last = file.error();
   }
   co_return fail(last);
 }
 
-/// On drives in service, the newest first. An error when one of them does not answer and the others
-/// have nothing.
+/// Finds it on drives in service, the newest first. An error when one of them does not answer and
+/// the other drives have nothing.
 Task<Result<std::vector<Located>>> SlicesHere::find_all(SliceKey key) {
   std::vector<Located> found;
   std::optional<Error> failed;
@@ -226,7 +226,7 @@ Task<Result<std::optional<Located>>> SlicesHere::find(SliceKey key) {
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> SlicesHere::open(SliceKey key, bool unless_slow) {
-  // It may move to another drive between the look and the opening.
+  // A slice may move to another drive between the look and the opening.
   for (int attempt = 0; attempt < kSlicesHereOpenAttemptsMax; ++attempt) {
     CO_TRY(const auto found, co_await find(key));
     if (!found) break;

@@ -25,7 +25,7 @@ class SlicesHere;
 /// A drive, as the choice of one for a new slice sees it.
 struct DriveView {
   enum class Room : std::uint8_t { free, above_watermark, none };
-  bool takes = false;      ///< it is in service and takes new files
+  bool takes = false;      ///< in service, and takes new files
   std::size_t slices = 0;  ///< other slices of the set that lie there, or are being written
   Room room = Room::free;  ///< for this slice
   std::uint64_t left = 0;  ///< bytes free
@@ -38,10 +38,10 @@ struct DriveView {
 [[nodiscard]] std::vector<std::size_t> drives_for_slice(std::span<const DriveView> views,
                                                         std::size_t rank);
 
-/// Of drives that have the same slice, in the order in which the name prefers them: which one is to
-/// keep it, the best first, as indexes of `views`. Those that take files before those that are
-/// being emptied; then those with the fewest other slices of the set, since these die together;
-/// then those with room; then as the name prefers them. Pure.
+/// Chooses among drives that have the same slice, in the order in which the name prefers them,
+/// which one is to keep it: the best first, as indexes of `views`. Those that take files before
+/// those that are being emptied; then those with the fewest other slices of the set, since these
+/// die together; then those with room; then as the name prefers them. Pure.
 [[nodiscard]] std::vector<std::size_t> best_to_keep(std::span<const DriveView> views);
 
 /// A slice that is being written. As long as it lives its drive counts as one that has a slice of
@@ -68,7 +68,7 @@ class NewSlice {
 /// generation counts. Drives that are out of service are not asked. Thread-safe.
 class SlicesHere {
  public:
-  /// Where a new slice is to go.
+  /// Needs of a new slice for a place.
   struct Wanted {
     std::size_t rank = 0;                ///< the how-manieth slice of its set on this target
     std::optional<std::uint64_t> bytes;  ///< of its file, if that is known
@@ -89,22 +89,22 @@ class SlicesHere {
   /// on `from` any more.
   Task<Result<bool>> replace(NewSlice& slice, Drive::SealOrder order, Drive& from);
 
-  /// Where the slice is, and its record; nothing when no drive in service has it.
+  /// Finds the drive of the slice, and its record; nothing when no drive in service has it.
   Task<Result<std::optional<Located>>> find(SliceKey key);
   /// Drive::open_slice(); object_not_found as find(), unavailable when a drive is away that may
   /// have it. timeout, with `unless_slow`, when it is on a slow drive.
   Task<Result<std::shared_ptr<OpenObject>>> open(SliceKey key, bool unless_slow = false);
   /// Drops it on all drives, as far as its generation there is not above `up_to`. True if anything
-  /// went. An error of a drive is told after the others have dropped it.
+  /// went. An error of a drive is returned after the other drives have dropped it.
   Task<Result<bool>> drop(SliceKey key, Generation up_to);
   /// Leaves a slice that lies on several drives, one of which was away, on one of them. Keeps it on
   /// the first of best_to_keep() on which all of it can be read, under the highest generation that
-  /// it has anywhere. Only then it goes from the others, which have the same bytes. Returns how
-  /// many went; 0 also when they are no longer what they were. An error when it can be read
+  /// it has anywhere. Only then it goes from the other drives, which have the same bytes. Returns
+  /// how many went; 0 also when they are no longer what they were. An error when it can be read
   /// nowhere, and of `toll`, which is asked before anything is read: all stay.
   Task<Result<std::size_t>> keep_one(ObjectName name, SliceKey key, Toll toll);
   /// True if there is any slice here, of whatever bucket, or one being written. An error when a
-  /// drive cannot tell.
+  /// drive cannot answer.
   Task<Result<bool>> any();
 
  private:

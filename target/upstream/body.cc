@@ -12,7 +12,7 @@ namespace tarn::target {
 namespace {
 
 constexpr int kResumesMax = 4;
-/// How long a part waits where its bucket has a rate limit: readers have begun.
+/// Time that a part waits where its bucket has a rate limit: readers have begun.
 constexpr std::chrono::hours kPartTurnMost{1};
 constexpr auto kPartLookEvery = std::chrono::seconds(60);  // a ring comes earlier
 
@@ -31,7 +31,7 @@ bool has_memory_for_parts() {
 bool is_certain_version(const UpstreamObject& object) { return object.is_same_version(object); }
 
 /// Returns the checksums of the whole object, whose first part `object` describes. S3 is asked by a
-/// HEAD where the part's head says none.
+/// HEAD where the part's head has none.
 Task<http::Fields> checksums_of_whole(Upstream& upstream, const UpstreamName& name,
                                       const UpstreamObject& object) {
   const api::UpstreamKind kind = name.props.kind;
@@ -100,8 +100,8 @@ Task<Status> RangeReader::ask(const Error* why) {
 Task<Result<std::unique_ptr<UpstreamBody>>> UpstreamBody::open(Upstream& upstream,
                                                                UpstreamName name) {
   auto first = co_await upstream.get(name, {{"Range", fmt::format("bytes=0-{}", kPartBytes - 1)}});
-  // An empty object has no first byte, and of a version that cannot be told from another one no
-  // second part can be asked for.
+  // An empty object has no first byte. Of a version that cannot be distinguished from another one
+  // no second part can be asked for.
   const bool is_part = first && first->status == 206;
   const bool is_whole = is_part && *first->object.size <= kPartBytes;
   const bool is_empty = !first && first.error().code == Errc::range_not_satisfiable;

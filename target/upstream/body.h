@@ -54,9 +54,9 @@ class UpstreamBody {
   UpstreamBody(Upstream& upstream, UpstreamName name, UpstreamObject object,
                Upstream::Download first);
 
-  /// With the checksums of the whole, as far as upstream says any.
+  /// The object, with the checksums of the whole, as far as upstream sends any.
   [[nodiscard]] const UpstreamObject& object() const { return object_; }
-  /// True for a body whose length was not said and whose end is certain all the same.
+  /// True for a body whose length was not sent and whose end is certain all the same.
   [[nodiscard]] bool is_chunked() const { return chunked_.has_value(); }
   /// True if fetch_parts() must run beside read_some().
   [[nodiscard]] bool has_parts() const { return parts_ > 0; }
@@ -82,13 +82,14 @@ class UpstreamBody {
   std::uint64_t parts_ = 0;  // 0: it comes by one RangeReader
   std::optional<Upstream::Download> first_;
   std::optional<RangeReader> whole_;
-  std::optional<Upstream::Download> chunked_;  // of a body whose length was not said
+  std::optional<Upstream::Download> chunked_;  // of a body whose length was not sent
   std::uint64_t reading_ = 0;                  // the part that is read now
   std::map<std::uint64_t, Part> fetched_;
   Event progress_;
 };
 
-/// Metadata that a record keeps of what upstream said of an object. `sums`: of its bytes, checked.
+/// Metadata that a record keeps of what upstream reported of an object. `sums`: of its bytes,
+/// checked.
 [[nodiscard]] api::CustomMetadata kept_metadata(const UpstreamObject& object,
                                                 const BodyChecksums& sums);
 

@@ -42,7 +42,7 @@ io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wa
   return record;
 }
 
-/// The fields of an answer about it. Without those of which upstream said nothing.
+/// The fields of an answer about it. Without those that upstream did not send.
 void add_cold_fields(http::Response& response, const UpstreamObject& object,
                      const ObjectRequest& wanted) {
   add_object_fields(response, wanted, record_of(object, wanted));
@@ -149,7 +149,7 @@ Task<FillBoard::Joined> ColdReads::join_or_begin(const ObjectRequest& wanted, Fi
 /// upstream had the newest.
 Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted, Fill& fill) {
   const auto opened = co_await fill.opened();
-  if (!opened) co_return true;  // the fill says why
+  if (!opened) co_return true;  // the fill has the reason
   CO_TRY(const UpstreamObject newest, co_await upstream_.head(upstream_name(wanted)));
   co_return is_version_of(newest, record_of(opened->object, wanted));
 }
@@ -186,7 +186,7 @@ Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view 
   if (seen.follows || rule == api::ColdRange::fill) co_return true;
   if (seen.size) co_return *seen.size < kFillByPartsBelow;
   const auto object = co_await upstream_.head(upstream_name(wanted));
-  if (!object || !object->size) co_return false;  // its own request says why
+  if (!object || !object->size) co_return false;  // its own request has the reason
   parts_.note_size(key, *object->size);
   co_return *object->size < kFillByPartsBelow;
 }
@@ -194,7 +194,7 @@ Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view 
 Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted,
                                  std::shared_ptr<Fill> fill) {
   const auto opened = co_await fill->opened();
-  if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // which says why
+  if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // with the reason
   const auto [verdict, part] =
       http::resolve_range(request.head().field("Range"), *opened->object.size);
   const bool is_near =
@@ -269,7 +269,7 @@ Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted, std::s
   const bool newest = api::freshness_of(wanted.bucket.props) != api::Freshness::never;
   const auto joined = co_await join_or_begin(wanted, newest ? FillFrom::upstream : FillFrom::any);
   auto stored = co_await joined.fill->ended(std::move(stop));
-  // It came by another way, and that is what was wanted.
+  // The object came by another way, and that is what was wanted.
   if (!stored && stored.error().code == Errc::conflict) co_return 0;
   co_return stored;
 }

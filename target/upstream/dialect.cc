@@ -88,7 +88,7 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
         "; the bucket is in the region {}: set its property "
         "extra.aws.cloud_region to that",
         printable(region));
-  // Of a role: renewed ones may be here a moment later.
+  // Credentials of a role: renewed ones may be here a moment later.
   if (code == "ExpiredToken") out.error.code = Errc::unavailable;
   if (code == "InvalidBlockList") {
     out.error.code = Errc::unavailable;

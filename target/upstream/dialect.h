@@ -17,16 +17,16 @@ namespace tarn::target {
 
 /// An object as its upstream server describes it.
 struct UpstreamObject {
-  std::optional<std::uint64_t> size;     ///< bytes of the whole; a web server may not say
+  std::optional<std::uint64_t> size;     ///< bytes of the whole; a web server may not send it
   std::string etag;                      ///< as it was sent, with its quotes; empty: none
   std::optional<std::int64_t> modified;  ///< Last-Modified, seconds since the epoch
   std::string content_type;
   std::string content_encoding;
   api::CustomMetadata custom;            ///< pairs that users noted beside it, keys in lower case
-  bool hides_metadata = false;           ///< it has further ones, which no answer of ours can have
+  bool hides_metadata = false;           ///< has further ones, which no answer of ours can have
   std::optional<std::uint64_t> part_at;  ///< of a 206: where the part begins
-  http::Fields checksums;  ///< fields that say a checksum of the body, as BodyChecksums reads them
-  http::Fields further;    ///< what else set_metadata() must repeat, or the object loses it
+  http::Fields checksums;  ///< fields with a checksum of the body, as BodyChecksums reads them
+  http::Fields further;    ///< fields that set_metadata() must repeat, or the object loses them
 
   /// True if both surely describe the same version.
   [[nodiscard]] bool is_same_version(const UpstreamObject& other) const;
@@ -57,7 +57,7 @@ struct UpstreamListOrder {
 /// A page of the buckets of an account.
 struct UpstreamBuckets {
   std::vector<std::string> names;
-  std::string marker;  ///< where the next page begins, in the server's words; empty: the last one
+  std::string marker;  ///< start of the next page, in the server's words; empty: the last one
 };
 
 /// A request that changes an object.
@@ -66,18 +66,18 @@ struct UpstreamChange {
   security::RequestToSign::Pairs query = {};  ///< of an upload in parts
   http::Fields fields = {};
   std::string body = {};  ///< a small one, which S3 has signed
-  /// Length of a body that is not in `body`. A field says its checksum, and no signature covers it.
+  /// Length of a body that is not in `body`. A field has its checksum, and no signature covers it.
   std::optional<std::uint64_t> streamed_bytes = std::nullopt;
 };
 
 /// Meaning of an answer that is no success.
 struct Refusal {
-  Error error;                ///< names the server and what it said
+  Error error;                ///< names the server and its message
   bool may_pass = false;      ///< the same request may succeed a moment later: 408, 429, 5xx
-  bool is_absent = false;     ///< 404: the object, or the bucket, which `names_object` tells apart
-  bool names_object = false;  ///< the server's code says that the object is absent
-  bool names_bucket = false;  ///< the server's code says that the bucket is absent
-  std::string region;         ///< another region, where S3 says that the bucket is
+  bool is_absent = false;     ///< 404: the object, or the bucket: see `names_object`
+  bool names_object = false;  ///< by the server's code, the object is absent
+  bool names_bucket = false;  ///< by the server's code, the bucket is absent
+  std::string region;         ///< another region, where the bucket is, as S3 reports
 };
 
 /// Requests to one kind of server, and the meaning of its answers. Pure: no I/O, no state.
@@ -98,8 +98,8 @@ class Dialect {
                                                            std::string_view object,
                                                            http::Fields more,
                                                            std::int64_t now) const = 0;
-  /// True if this kind of server does what `fields` (Range, If-Range) say, as RFC 9110 has it. If
-  /// false, ask by HEAD first, and then for "bytes=A-B" with If-Match.
+  /// True if this kind of server does what `fields` (Range, If-Range) ask for, as RFC 9110 has it.
+  /// If false, ask by HEAD first, and then for "bytes=A-B" with If-Match.
   [[nodiscard]] virtual bool understands_part(const http::Fields& fields) const;
   /// A request that succeeds if the bucket is there and may be read.
   [[nodiscard]] virtual http::ClientRequest bucket_request(const UpstreamServer& server,
@@ -157,7 +157,8 @@ class WritableDialect : public Dialect {
   /// custom metadata; `md5`: of its bytes, in base64.
   [[nodiscard]] virtual UpstreamChange put_whole(const http::Fields& fields,
                                                  const std::string& md5) const = 0;
-  /// Nothing for a server that needs no beginning: the caller chooses an id of letters and digits.
+  /// Begins an upload; nothing for a server that needs no beginning: the caller chooses an id of
+  /// letters and digits.
   [[nodiscard]] virtual std::optional<UpstreamChange> begin_upload(
       const http::Fields& fields) const = 0;
   /// The id of an upload in parts, in the answer to begin_upload(). bad_upstream without one.
@@ -178,9 +179,9 @@ class WritableDialect : public Dialect {
   /// the body then has an error (bad_upstream, or unavailable for what may pass).
   [[nodiscard]] virtual Result<std::string> completed_tag_in(
       const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
-  /// Gives an object, whose bytes stay, the Content-Type, Content-Encoding and custom metadata of
-  /// `fields`, and no others. `now`: what upstream has; the server answers 412 if it has another
-  /// version by then. unsupported for what this kind of server does not change.
+  /// Sets for an object, whose bytes stay, the Content-Type, Content-Encoding and custom metadata
+  /// of `fields`, and no further fields. `now`: what upstream has; the server answers 412 if it has
+  /// another version by then. unsupported for what this kind of server does not change.
   [[nodiscard]] virtual Result<UpstreamChange> set_metadata(const UpstreamServer& server,
                                                             std::string_view object,
                                                             const UpstreamObject& now,
@@ -190,8 +191,8 @@ class WritableDialect : public Dialect {
       const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
   /// Removes the parts of an upload. Nothing where the server does that by itself.
   [[nodiscard]] virtual std::optional<UpstreamChange> abort_upload(const std::string& id) const = 0;
-  /// The MD5 of the body that an answer to put_whole(), put_part() or a GET says, in base64; empty:
-  /// it says none.
+  /// The MD5 of the body that an answer to put_whole(), put_part() or a GET names, in base64;
+  /// empty: it names none.
   [[nodiscard]] virtual std::string md5_in(const http::ClientResponse& answer) const = 0;
 };
 

@@ -134,7 +134,7 @@ Result<http::ClientRequest> AzureDialect::list_request(const UpstreamServer& ser
 Result<UpstreamObject> AzureDialect::object_in(const UpstreamServer& server,
                                                const http::ClientResponse& answer) const {
   TRY(UpstreamObject out, described_object(server, answer));
-  // Of other blobs the field is what a client has once said, and appends do not change it.
+  // The field of other blobs is what a client has once sent, and appends do not change it.
   const auto type = answer.field("x-ms-blob-type");
   if (!type.empty() && type != "BlockBlob") return out;
   auto md5 = answer.field("x-ms-blob-content-md5");

@@ -32,7 +32,7 @@ bool is_identity(std::string_view encoding) {
 http::ClientRequest GcsDialect::object_request(const UpstreamServer& server, http::Method method,
                                                std::string_view object, http::Fields more,
                                                std::int64_t now) const {
-  // Objects that are stored with gzip come as they are; all others are not packed for it.
+  // Objects that are stored with gzip come as they are; all other ones are not packed for it.
   more.push_back({"Accept-Encoding", "gzip"});
   return s3_request(server, method, upstream_path(server, object), {}, std::move(more), now);
 }
@@ -78,7 +78,7 @@ Result<UpstreamChange> GcsDialect::set_metadata(const UpstreamServer& server,
         field.name == "Expires" ||
         (field.name == "Cache-Control" &&
          (field.value == "private, max-age=0" || field.value == "public, max-age=3600"));
-    return is_added || field.name == "If-Match";  // which it has for reads
+    return is_added || field.name == "If-Match";  // the server has it for reads
   });
   return out;
 }

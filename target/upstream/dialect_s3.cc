@@ -135,7 +135,7 @@ Result<UpstreamObject> S3Dialect::object_in(const UpstreamServer& server,
   return out;
 }
 
-/// Of uploads in parts S3 says checksums of the parts together, and of a part of an object the
+/// S3 sends for uploads in parts checksums of the parts together, and for a part of an object the
 /// entity tag of the whole.
 http::Fields S3Dialect::checksums_in(const http::ClientResponse& answer, bool is_part) const {
   http::Fields out;
@@ -297,7 +297,7 @@ Result<UpstreamChange> S3Dialect::set_metadata(const UpstreamServer& server,
   UpstreamChange out{http::Method::put, {}, fields};
   out.fields.push_back({"x-amz-copy-source", std::move(source)});
   out.fields.push_back({"x-amz-copy-source-if-match", now.etag});
-  // Of what the copy replaces, when it has been made: it may take long.
+  // Names what the copy replaces, when it has been made: it may take long.
   out.fields.push_back({"If-Match", now.etag});
   out.fields.push_back({"x-amz-metadata-directive", "REPLACE"});
   out.fields.insert(out.fields.end(), now.further.begin(), now.further.end());

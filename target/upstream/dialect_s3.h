@@ -51,7 +51,7 @@ class S3Dialect : public WritableDialect {
   [[nodiscard]] Result<std::string> completed_tag_in(
       const UpstreamServer& server, const http::ClientResponse& answer) const override;
   /// A copy of the object onto itself ("CopyObject", AWS). unsupported above 5 GiB, AWS's limit.
-  /// The service gives the object the access list of a new one.
+  /// The object gets the access list of a new one.
   [[nodiscard]] Result<UpstreamChange> set_metadata(const UpstreamServer& server,
                                                     std::string_view object,
                                                     const UpstreamObject& now,
@@ -74,7 +74,7 @@ class S3Dialect : public WritableDialect {
 /// AWS it
 ///
 ///   - unpacks objects that are stored with gzip unless asked not to (Accept-Encoding);
-///   - says checksums in x-goog-hash, and the storage class in x-goog-storage-class;
+///   - sends checksums in x-goog-hash, and the storage class in x-goog-storage-class;
 ///   - adds Cache-Control and Expires to answers about objects that have none;
 ///   - lets a bucket's metadata be read by few who may read its objects, so a list stands for it;
 ///   - documents no If-Range;

@@ -41,12 +41,12 @@ Result<http::ClientRequest> WebDialect::list_request(const UpstreamServer& serve
 Result<UpstreamObject> WebDialect::object_in(const UpstreamServer& server,
                                              const http::ClientResponse& answer) const {
   TRY(UpstreamObject out, described_object(server, answer));
-  // Of a part a server may say the checksum of the part, or that of the whole.
+  // A server may send with a part the checksum of the part, or that of the whole.
   const auto md5 = answer.field("Content-MD5");
   if (!md5.empty() && !is_part_of(out, answer))
     out.checksums.push_back({"Content-MD5", std::string(md5)});
   if (!out.checksums.empty()) return out;
-  // A cloud's own URLs are web servers, too, and say checksums as the cloud does.
+  // A cloud's own URLs are web servers, too, and send checksums as the cloud does.
   const bool is_google = !answer.field("x-goog-hash").empty();
   const bool is_s3 = !answer.field("x-amz-request-id").empty() && !out.etag.empty();
   if (!is_google && !is_s3) return out;

@@ -23,7 +23,7 @@ class WebDialect final : public Dialect {
                                              std::string_view body) const override;
 
  protected:
-  /// Nothing: bodies of refusals are pages for people.
+  /// Returns nothing: bodies of refusals are pages for people.
   [[nodiscard]] Said said_in(const http::ClientResponse& answer) const override;
 };
 

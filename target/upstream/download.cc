@@ -1,6 +1,6 @@
 // A target's part in a download: the objects of one batch, which the proxy that runs the job took
-// for ours. Each is fetched as download_object.h says. Those that cannot be stored now, such as one
-// that has got another owner, go back to the proxy.
+// for ours. Each is fetched as download_object.h documents. Those that cannot be stored now, such
+// as one that has got another owner, go back to the proxy.
 
 #include "target/upstream/download.h"
 
@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::size_t kDownloadOrderBytesMax = 4U << 20U;
 constexpr std::size_t kDownloadCheckBytesMax = 1U << 20U;
-/// Objects at a time where the client does not say how many. Large ones come over several
+/// Objects at a time where the client does not set the number. Large ones come over several
 /// connections each.
 constexpr std::size_t kDownloadsAtOnce = 8;
 constexpr std::size_t kWhyBytesMax = 500;
@@ -75,7 +75,7 @@ Task<Status> DownloadRun::run() {
   const auto take_next = [this](std::size_t i) { return take(static_cast<std::uint32_t>(i)); };
   const Status end = co_await gather_at_most(workers, batch_.items.size(), take_next);
   if (!end) progress_.error = end.error().message;
-  // Each object is told of once: what no list has would be neither stored nor tried again.
+  // Each object is reported once: what no list has would be neither stored nor tried again.
   TARN_CHECK(!end || progress_.finished.size() + progress_.skipped.size() +
                              progress_.failed.size() + progress_.later.size() ==
                          batch_.items.size());

@@ -66,7 +66,7 @@ std::size_t chunk_at(std::uint64_t rate, std::size_t most) {
       std::clamp<std::uint64_t>(rate / 4, std::min<std::uint64_t>(most, 256), most));
 }
 
-/// Counts `bytes` that came, and waits until more may. cancelled when told to stop.
+/// Counts `bytes` that came, and waits until more may. cancelled when asked to stop.
 Task<Status> keep_rate(const TargetNode& node, const DownloadRules& rules, std::uint64_t bytes) {
   rules.rate.spend(bytes);
   while (true) {
@@ -144,7 +144,7 @@ Status LinkDownload::check_going_on() const {
   return {};
 }
 
-/// Waits until the download is told to stop, or its time is over.
+/// Waits until the download is asked to stop, or its time is over.
 Task<Error> LinkDownload::wait_for_end() const {
   co_await asio::this_coro::throw_if_cancelled(false);
   while (true) {
@@ -378,7 +378,7 @@ Task<Result<DownloadEnd>> download_own(TargetNode& node, DownloadCounts& counts,
   }
   if (!*bytes) co_return DownloadEnd{Outcome::skipped, 0, ""};
   counts.bytes += **bytes;
-  static_cast<void>(co_await keep_rate(node, rules, **bytes));  // it is stored already
+  static_cast<void>(co_await keep_rate(node, rules, **bytes));  // stored already
   co_return DownloadEnd{Outcome::stored, **bytes, ""};
 }
 

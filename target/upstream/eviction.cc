@@ -70,7 +70,7 @@ std::vector<Eviction::Source> Eviction::sources() const {
   return out;
 }
 
-/// By what was evicted, or by what is free: another drive may share the file system.
+/// True if enough was evicted, or is free: another drive may share the file system.
 bool Eviction::is_reached() const {
   return bytes_ >= order_.goal.bytes || drive_.space().free >= free_before_ + order_.goal.bytes;
 }
@@ -80,12 +80,12 @@ Task<Result<std::vector<Evictable>>> Eviction::next_objects(const Source& source
   std::vector<Evictable> out;
   for (const auto& [name, record] : page.entries) {
     at.object = name;
-    // Of what is coded, the slices count.
+    // Coded objects count by their slices.
     if (record.kind != io::ObjectRecord::Kind::object || record.coding) continue;
     out.push_back({name, record.generation, {}, on_drive(record.file_bytes())});
   }
   at.in_slices = !page.more;
-  // Where there are no copies, what lies here is known here.
+  // Without copies, what lies here is known here.
   const api::BucketProps& props = source.bucket.props;
   if (source.bucket.replica_count().many() || api::copies_of(props) > 0) {
     co_await ask_last_reads(node_, source.bucket, out);
@@ -171,7 +171,7 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Evictab
   co_return Status();
 }
 
-/// Fails with an error that ends the eviction; counts others.
+/// Fails with an error that ends the eviction; counts other errors.
 Task<Status> Eviction::evict_if_wanted(const Source& source, const Evictable& file) {
   if (bytes_ >= order_.goal.bytes) co_return Status();
   if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
@@ -187,7 +187,7 @@ Task<Status> Eviction::evict_if_wanted(const Source& source, const Evictable& fi
 Task<Status> Eviction::evict(const Source& source, const Evictable& file) {
   CO_TRY(const auto tombstone, co_await evict_at_owner(node_, source.bucket, file));
   if (!tombstone) co_return Status();
-  // The owner tells this drive as well, soon: the room is wanted now.
+  // The owner sends this order as well, soon: the room is wanted now.
   if (file.slice) drop_slice_later(node_, {*file.slice, *tombstone});
   ++objects_;
   bytes_ += file.bytes;

@@ -15,7 +15,7 @@
 
 namespace tarn::target {
 
-/// Order for one eviction from one drive: which objects may go, how many, and who is told.
+/// Order for one eviction from one drive: which objects may go, how many, and who hears of it.
 struct EvictionOrder {
   EvictionGoal goal;
   std::set<BucketId> only;     ///< of these buckets; empty: of all
@@ -30,9 +30,9 @@ struct EvictionOrder {
 
 /// Evicts the least recently used objects of buckets with an upstream, until the goal is reached:
 /// those that have files on a drive, copies and slices included. Two walks over the index:
-/// EvictionPlan says which go. Owners know when objects were read and delete them
+/// EvictionPlan chooses which go. Owners know when objects were read and delete them
 /// (eviction_owner.h). Left alone are objects that were read or replaced since, that are being
-/// written, and those whose owners do not answer. Errors of the drive; cancelled when it was
+/// written, and those of owners that do not answer. Errors of the drive; cancelled when it was
 /// stopped. `node` and `drive` must outlive it. On one event loop.
 class Eviction {
  public:

@@ -44,7 +44,7 @@ std::string owner_of(const TargetNode& node, const cluster::BucketRecord& bucket
   return cluster::writer_of(*state->ownership->map, digest);
 }
 
-/// Of all drives that have the newest version; `here` is newest first.
+/// Last read on all drives that have the newest version; `here` is newest first.
 std::uint32_t last_read_of(const std::vector<Located>& here, const ObjectName& name) {
   std::uint32_t last = 0;
   for (const Located& each : here) {
@@ -164,7 +164,7 @@ Task<Status> answer_evict_version(TargetNode& node, http::Request& request) {
   co_return co_await request.exchange.respond(http::Response(200, kMessagePack, packed(answer)));
 }
 
-/// Of all these files, which have one owner.
+/// Asks for the last reads of all these files, which have one owner.
 Task<void> ask_last_reads_of(TargetNode& node, const cluster::BucketRecord& bucket,
                              const std::string& owner, const std::vector<Evictable*>& files) {
   if (owner == node.id) {

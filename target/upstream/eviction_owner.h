@@ -23,9 +23,9 @@ namespace tarn::target {
 /// A file on a drive: an object, a copy of one, a slice, or the full copy that lies beside slices.
 struct Evictable {
   std::string name;               ///< of the object
-  Generation generation;          ///< of an object or a copy; tells versions apart
-  std::optional<SliceKey> slice;  ///< of a slice or a full copy; its set tells versions apart
-  std::uint64_t bytes = 0;        ///< that the file takes on the drive
+  Generation generation;          ///< of an object or a copy; identifies its version
+  std::optional<SliceKey> slice;  ///< of a slice or a full copy; its set identifies the version
+  std::uint64_t bytes = 0;        ///< of its file on the drive
   std::uint32_t last_read = 0;    ///< of the object, seconds since the epoch; 0: not known
 };
 

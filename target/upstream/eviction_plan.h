@@ -16,12 +16,12 @@ namespace tarn::target {
 struct EvictionGoal {
   std::uint64_t bytes = 0;            ///< of objects that were not read for lru.dont_evict_time
   std::uint64_t protected_bytes = 0;  ///< below this even of those that were; at most `bytes`
-  std::uint64_t least = 0;  ///< nothing is evicted where all that may go is less than this
+  std::uint64_t least = 0;            ///< no eviction where all that may go is less than this
 
   [[nodiscard]] bool is_empty() const { return bytes == 0; }
 };
 
-/// Why a drive is looked at.
+/// Causes to look at a drive.
 enum class EvictionCause : std::uint8_t {
   watermark,  ///< by itself: begins above the high watermark
   order       ///< an operator wants the low watermark now
@@ -44,8 +44,9 @@ struct EvictionCandidate {
 };
 
 /// Chooses the least recently used objects without sorting them: a first walk over the candidates
-/// counts bytes by age, a second one asks of each whether it goes. Ages are told apart to a second
-/// below two minutes, to 1/64 above. Costs 28 KiB, however many objects there are. For one thread.
+/// counts bytes by age, a second one asks of each whether it goes. Ages are distinguished to a
+/// second below two minutes, to 1/64 above. Costs 28 KiB, however many objects there are. For one
+/// thread.
 class EvictionPlan {
  public:
   /// Counts a candidate; the first walk.

@@ -41,9 +41,9 @@ class Fill {
   void open(UpstreamObject object, std::shared_ptr<FollowedFile> file);
   /// All before `end` has been written; the last window of the object stays held back.
   void written(std::uint64_t end);
-  /// The whole was compared with what upstream said: all of it may be read.
+  /// Releases all of it: the whole was compared with the checksums of upstream.
   void release_all();
-  /// It has ended. An error: readers that have not all of it get it; after the first byte their
+  /// Ends the fill. An error: readers that have not all of it get it; after the first byte their
   /// connections are cut. `stored`: how many bytes became an object, or why none did. The first
   /// call counts.
   void end(Status readable, Result<std::uint64_t> stored);
@@ -72,7 +72,7 @@ class Fill {
   Task<Result<std::uint64_t>> ended(std::stop_token stop = {});
   /// True if all bytes have come and are right: they are being stored.
   [[nodiscard]] bool is_whole() const;
-  /// How many bytes may be read.
+  /// Number of bytes that may be read.
   [[nodiscard]] std::uint64_t released() const;
   [[nodiscard]] bool has_local_failure() const { return local_failure_; }
   [[nodiscard]] std::uint64_t map_version() const { return map_version_; }

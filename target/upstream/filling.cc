@@ -20,13 +20,13 @@
 namespace tarn::target {
 namespace {
 
-/// So much goes to readers as it comes; after it, in whole buffers.
+/// Bytes that go to readers as they come; after it, in whole buffers.
 constexpr std::uint64_t kEagerBytes = 1U << 20U;
 constexpr std::size_t kEagerChunkBytes = 64U << 10U;
 
 /// State of the name in the cluster when a fill begins.
 struct Noted {
-  std::optional<Generation> generation;  ///< nothing: it never had any
+  std::optional<Generation> generation;  ///< none: it never had any
   bool is_being_written = false;         ///< upstream may have the old version or the new one
   std::uint64_t evictions = 0;           ///< ObjectStore::evictions()
 };
@@ -45,7 +45,7 @@ Status check_none_evicted(const TargetNode& node, const ObjectRequest& wanted, c
   return fail(Errc::conflict, "{} was evicted with a drive meanwhile", wanted.display());
 }
 
-/// The checksums that upstream said, as if a client had sent them.
+/// The checksums that upstream sent, as if a client had sent them.
 Result<BodyChecksums> expected(const UpstreamObject& object, const ObjectRequest& wanted) {
   http::RequestHead head;
   head.fields = object.checksums;
@@ -68,7 +68,7 @@ Status check_not_stopped(const asio::cancellation_state& state) {
   return fail(Errc::cancelled, "this target is stopping; try again");
 }
 
-/// Brings the body into `file`, and tells the fill of each chunk that is there.
+/// Brings the body into `file`, and reports to the fill each chunk that is there.
 Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
                      Fill& fill) {
   // No drive may be writing from a buffer that goes.
@@ -201,7 +201,7 @@ Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
   CO_TRY(const Newest before, co_await find_settled(node, wanted));
   const Noted noted = noted_in(node, before, evictions);
   fill.note(noted.generation);
-  // It has come since the reader looked.
+  // The object has come since the reader looked.
   if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());
   std::optional<Upstream::Download> begun;
   if (from == FillFrom::any && !noted.is_being_written)

@@ -8,17 +8,17 @@
 
 namespace tarn::target {
 
-/// Where upstream has the object of a request.
+/// Name under which upstream has the object of a request.
 [[nodiscard]] UpstreamName upstream_name(const ObjectRequest& wanted);
 
 /// True if what is stored is what upstream has: by its entity tag, or, where the server has none,
 /// by time and size.
 [[nodiscard]] bool is_version_of(const UpstreamObject& object, const io::ObjectRecord& record);
 
-/// Where the bytes of a fill may come from.
+/// Sources of the bytes of a fill.
 enum class FillFrom : std::uint8_t {
   any,      ///< from a fill of a former owner, if there is one (former_fill.h), else from upstream
-  upstream  ///< what upstream has now
+  upstream  ///< the present object of upstream
 };
 
 /// Fetches the whole of a cold object into `fill`, and makes it an object of the cluster if nothing

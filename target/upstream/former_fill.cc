@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kFormerConnectMost{1};
-constexpr std::chrono::seconds kFormerPatience{2};  // until its answer begins
+constexpr std::chrono::seconds kFormerPatience{2};  // time for its answer to begin
 constexpr std::chrono::seconds kFormerLonger{5};
 
 /// Targets that owned the name in past epochs and are up, newest first. One that has lost what it

@@ -29,7 +29,7 @@ inline constexpr const char* kFillObject = "Tarn-Upstream-Object";
 /// The fill that a former owner of the name has under way, as an answer that begins at byte 0; it
 /// breaks off when that fill does, or when its target dies. `newest`: what the cluster has of the
 /// name, as when that fill began: else it may be of the version before a write. Nothing when there
-/// is none, or when it is not told in a second or two. `silence`: for which upstream may send
+/// is none, or when no answer comes in a second or two. `silence`: for which upstream may send
 /// nothing, and the former owner a little longer.
 Task<std::optional<Upstream::Download>> fill_of_former_owner(TargetNode& node, ObjectName name,
                                                              const Newest& newest,

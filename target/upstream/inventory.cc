@@ -226,7 +226,7 @@ Task<Result<InventoryReader>> InventoryReader::open(TargetNode& node, BucketId s
   InventoryReader out;
   CO_TRY(out.object_, co_await open_newest(node, wanted));
   if (!out.object_) co_return fail(object_missing(wanted));
-  // It is read from its end.
+  // An inventory is read from its end.
   if (!out.object_->has_checksums()) CO_TRY_OK(co_await out.object_->drive().adopt(*out.object_));
   CO_TRY_OK(co_await out.read_index());
   out.info_.bytes = out.object_->record().size;

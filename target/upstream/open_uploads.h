@@ -46,9 +46,9 @@ class OpenUploads {
 
   /// Notes an upload on the drive of its file. Errors: of the drive.
   Task<Result<std::unique_ptr<Entry>>> begin(std::shared_ptr<Drive> drive, Note note);
-  /// Until it is cancelled: removes the parts of what is noted and not under way, first when the
-  /// target has its lease, then every minute. So also those that could not be removed before, and
-  /// those of a drive that comes back.
+  /// Removes the parts of what is noted and not under way, first when the target has its lease,
+  /// then every minute. So also those that could not be removed before, and those of a drive that
+  /// comes back. Runs until it is cancelled.
   Task<void> remove_left();
 
  private:

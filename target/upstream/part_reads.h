@@ -11,8 +11,8 @@
 
 namespace tarn::target {
 
-/// Parts (Range) of cold objects that were asked for in the last minute: they tell a reader of a
-/// few bytes from one of the whole. Thread-safe.
+/// Parts (Range) of cold objects that were asked for in the last minute: they distinguish a reader
+/// of a few bytes from one of the whole. Thread-safe.
 class PartReads {
  public:
   /// More than any object has. A part to the end of an object ends there while its size is unknown.
@@ -21,9 +21,9 @@ class PartReads {
   struct Seen {
     bool is_again = false;              ///< another part was asked for within a minute
     bool follows = false;               ///< this one begins where that one ended
-    std::optional<std::uint64_t> size;  ///< of the object, if note_size() said it
+    std::optional<std::uint64_t> size;  ///< of the object, if note_size() set it
   };
-  /// Notes a part that is asked for now, and tells of those before it.
+  /// Notes a part that is asked for now, and returns what is known of those before it.
   Seen note(const std::string& key, http::ByteRange part,
             std::chrono::steady_clock::time_point now);
   /// The size of an object of which a part was noted.

@@ -39,7 +39,7 @@ class RequestPace {
 /// tasks run on any loop.
 class RateLimits {
  public:
-  /// How long a request waits for its turn.
+  /// Time that a request waits for its turn.
   static constexpr std::chrono::seconds kTurnMost{60};
   enum class Direction : std::uint8_t { received, sent };
 
@@ -48,7 +48,7 @@ class RateLimits {
       : clock_(clock), targets_(std::move(targets)) {}
 
   /// Waits for the turn of a request. unavailable when that is more than `most` away; cancelled
-  /// when the target stops. `bucket`: its name for messages, which tells it from others.
+  /// when the target stops. `bucket`: its name for messages, unlike that of any other.
   Task<Status> enter(std::string bucket, api::BackendRate rate, api::BackendRequest kind,
                      std::chrono::seconds most = kTurnMost);
   /// Counts bytes that have come or are to be sent, and waits until there is room for more.

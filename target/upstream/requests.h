@@ -14,7 +14,7 @@ struct TargetNode;
 /// Requests of proxies for upstream, on the internal listener; targets alone have the credentials.
 ///
 ///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there,
-///                                     with the properties that say which server was asked.
+///                                     with the properties that name the server that was asked.
 ///                                     "configured": 404 unless this target was started with a
 ///                                     server or credentials for it
 ///   GET  /v1/internal/upstream/buckets  ?provider=aws: all buckets of the account that this target

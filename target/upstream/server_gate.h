@@ -23,7 +23,7 @@ class ServerGate : public std::enable_shared_from_this<ServerGate> {
   static constexpr unsigned kFailuresMax = 16;
   static constexpr std::chrono::seconds kOpenFirst{1};
   static constexpr std::chrono::seconds kOpenMost{30};
-  /// How long a request waits for its turn.
+  /// Time that a request waits for its turn.
   static constexpr std::chrono::seconds kWaitMost{60};
 
   /// `requests`: at a time.
@@ -36,7 +36,7 @@ class ServerGate : public std::enable_shared_from_this<ServerGate> {
     Pass(Pass&&) noexcept = default;
     Pass& operator=(Pass&& other) noexcept;
     ~Pass();
-    /// Notes that the server gave an answer which is not its own failure, or did not. Of a request.
+    /// Notes that the server sent an answer which is not its own failure, or did not. Of a request.
     void note(bool answered);
 
    private:

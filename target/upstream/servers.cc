@@ -24,7 +24,7 @@ Result<http::Url> server_url(std::string_view text) {
   return url;
 }
 
-/// S3 itself: not the services of others that AWS hosts.
+/// S3 itself: not the services of other companies that AWS hosts.
 bool is_aws_host(const http::Url& url) {
   const std::string host = to_lower(url.host);
   const bool is_s3 = host.starts_with("s3.") || host.starts_with("s3-");

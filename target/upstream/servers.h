@@ -25,9 +25,9 @@ struct UpstreamServer {
   std::string name;    ///< of the bucket, as the cluster calls it: "s3://data"; empty: of a link
   api::BackendRate rate = {};
   std::string region;                                   ///< of S3 and Google
-  std::optional<security::AwsCredentials> credentials;  ///< nothing: requests are not signed
+  std::optional<security::AwsCredentials> credentials;  ///< none: requests are not signed
 
-  /// Of Azure: nothing for a server that is not the configured account's.
+  /// Credentials for Azure: nothing for a server that is not the configured account's.
   std::optional<security::AzureCredentials> azure;
 
   /// True if requests carry credentials.
@@ -64,7 +64,7 @@ class UpstreamServers {
   /// that is none, for a profile that does not exist, and for Azure without server or account;
   /// unavailable while the credentials of role() are not here. A
   /// shared access signature is a secret that its receiver can use. So Azure's credentials go to
-  /// the account's own URL alone, and not to others that are listed.
+  /// the account's own URL alone, and not to other URLs that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;
   /// The server that lists the buckets of the account that this target was started with, without a

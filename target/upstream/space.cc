@@ -64,7 +64,7 @@ struct SpaceKeeper::DriveSpace {
     }
     return sum;
   }
-  /// Answers the demands that `has_room` says yes to, each in addition to those before it.
+  /// Answers the demands that `has_room` allows, each in addition to those before it.
   void answer(const std::function<bool(std::uint64_t bytes)>& has_room) {
     {
       const MutexLock lock(mutex);
@@ -184,7 +184,7 @@ Task<void> SpaceKeeper::drop_slices_first(Drive& drive, DriveSpace& space) {
   co_await answer_demands(drive, space);
 }
 
-/// Says yes to those that have room by now.
+/// Grants those that have room by now.
 Task<void> SpaceKeeper::answer_demands(Drive& drive, DriveSpace& space) {
   const auto now = co_await drive.measure_space();
   if (now) space.answer([&](std::uint64_t bytes) { return has_room_for(drive, bytes); });

@@ -41,7 +41,7 @@ Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::
   co_return base64(out);
 }
 
-/// bad_upstream when upstream says that it has accepted other bytes than were sent.
+/// bad_upstream when upstream reports that it has accepted other bytes than were sent.
 Status check_same_bytes(const UpstreamName& name, const WritableDialect& dialect,
                         const http::ClientResponse& answer, const std::string& md5) {
   const std::string its = dialect.md5_in(answer);
@@ -131,7 +131,7 @@ Task<Status> Upload::send() {
     lanes.push_back(send_parts(lane, kPartsAtOnce));
   Status first;
   for (const Status& lane : co_await gather(std::move(lanes)))
-    // The lane that failed says why the others have ended.
+    // The lane that failed has the reason why the other lanes have ended.
     if (!lane && (first || first.error().code == Errc::cancelled)) first = lane;
   co_return first;
 }
@@ -178,7 +178,7 @@ Task<Upload::Committed> Upload::commit() {
   const WritableDialect& dialect = **writable;
   UpstreamChange change;
   Upstream::FilePart part;
-  // The object is made of the parts that are named, and of no others.
+  // The object is made of the parts that are named, and of no other ones.
   TARN_CHECK(!has_parts() || tags_.size() == (size_ + part_bytes() - 1) / part_bytes());
   if (has_parts()) {
     change = dialect.complete_upload(id_, tags_, fields_);

@@ -18,13 +18,13 @@ namespace tarn::target {
 /// Every request carries the MD5 of its bytes, which the server compares. On one loop.
 class Upload final : public EarlyUpload {
  public:
-  /// The largest object that goes in one request, and bytes of a part of others.
+  /// The largest object that goes in one request, and bytes of a part of larger ones.
   static constexpr std::uint64_t kWholeBytes = 32U << 20U;
   static constexpr std::uint64_t kPartBytes = 16U << 20U;
   /// commit() surely has no effect upstream later than this after it was called.
   static constexpr std::chrono::seconds kPatience{300};
 
-  /// Where an upload in parts is noted while it is under way.
+  /// Place where an upload in parts is noted while it is under way.
   struct NotedAt {
     OpenUploads& all;
     std::shared_ptr<Drive> drive;  ///< of its file
@@ -44,7 +44,7 @@ class Upload final : public EarlyUpload {
   Task<Status> send() override;
   struct Committed {
     Result<std::string> etag;  ///< of the object upstream
-    /// Of an error: upstream may have the new version all the same.
+    /// True if upstream may have the new version in spite of an error.
     bool may_have_happened = false;
   };
   /// Makes it the object.
@@ -75,7 +75,7 @@ class Upload final : public EarlyUpload {
 };
 
 /// Removes the parts of an upload that is not to be committed. True also where upstream has none,
-/// or forgets them by itself. False: they stay for now, and the log says why.
+/// or forgets them by itself. False: they stay for now, and the log has the reason.
 Task<bool> abort_upload(Upstream& upstream, UpstreamName name, std::string id);
 
 }  // namespace tarn::target

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned kTriesMax = 4;                              // where the bucket says no number
+constexpr unsigned kTriesMax = 4;                              // for a bucket that sets no number
 constexpr std::chrono::milliseconds kUpstreamPauseFirst{200};  // doubled with each try
 constexpr unsigned kDoublingsMax = 6;
 constexpr std::size_t kRefusalBytesMax = 64U << 10U;
@@ -333,8 +333,8 @@ Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
   co_return dialect_of(server).object_in(server, answer.head);
 }
 
-/// The other region where S3 says that the bucket is. A list is asked for: its refusal has a body,
-/// which names the region where no field does. Empty: the server says nothing of that.
+/// The other region where the bucket is, as S3 reports. A list is asked for: its refusal has a
+/// body, which names the region where no field does. Empty: the server reports none.
 Task<std::string> Upstream::region_of_bucket(const UpstreamServer& server) {
   const Dialect& dialect = dialect_of(server);
   UpstreamListOrder one;

@@ -32,7 +32,7 @@ struct UpstreamName {
   /// Further fields of requests for the link. Servers that it redirects to do not get them.
   http::Fields fields = {};
 
-  /// For messages: of a link without its query, which may have a signature in it.
+  /// Text for messages: of a link without its query, which may have a signature in it.
   [[nodiscard]] std::string display() const {
     return link.empty() ? bucket.display() + "/" + object : link.substr(0, link.find('?'));
   }
@@ -51,7 +51,7 @@ struct UpstreamName {
 ///
 /// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
 /// precondition_failed, range_not_satisfiable; timeout for a server that was silent; unavailable
-/// for what else may pass; bad_upstream for all else. Messages name the server and what it said.
+/// for what else may pass; bad_upstream for all else. Messages name the server and its answer.
 class Upstream {
  public:
   /// `tls` as http::Client. `connections`: requests at a time to each server. `silence`: for which
@@ -65,8 +65,8 @@ class Upstream {
     UpstreamObject object;
     unsigned status = 200;  ///< or 206; of a link also 304, which has no body
     http::ClientStream stream;
-    bool chunked = false;  ///< its body has a certain end, also where its length was not said
-    std::optional<ServerGate::Pass> pass = {};  ///< until the body has been read
+    bool chunked = false;  ///< its body has a certain end, also where its length was not sent
+    std::optional<ServerGate::Pass> pass = {};  ///< held while the body is read
     bool from_target = false;  ///< another target sends what it gets (former_fill.h)
   };
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match. Of a
@@ -105,8 +105,8 @@ class Upstream {
   Task<void> keep_credentials();
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
   /// `props` when the bucket is there and these credentials may read it. If they name no region,
-  /// and S3 says that the bucket is in another one, the result names that. invalid_argument where
-  /// the server refuses the question itself.
+  /// and S3 reports that the bucket is in another one, the result names that. invalid_argument
+  /// where the server refuses the question itself.
   Task<Result<api::UpstreamProps>> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   /// True if a web server answers for the URL of the bucket itself with anything but 404 and 410.
   Task<Result<bool>> has_folder(const UpstreamName& name);

@@ -9,10 +9,10 @@
 
 namespace tarn::target {
 
-/// The mark of a name that is being written upstream: a tombstone that says so. It is durable
-/// before upstream is asked: a crash then leaves a name that the cluster does not have. Such a name
-/// is read from upstream, whatever that has by then. The end of the write replaces the mark, unless
-/// the outcome is not known.
+/// The mark of a name that is being written upstream: a tombstone with metadata of its own. It is
+/// durable before upstream is asked: a crash then leaves a name that the cluster does not have.
+/// Such a name is read from upstream, whatever that has by then. The end of the write replaces the
+/// mark, unless the outcome is not known.
 
 /// A mark is open for so long: upstream may have the old version or the new one. Twice the time
 /// after which the write surely has no effect, since clocks of nodes differ.

@@ -41,7 +41,7 @@ Status check_writable(const ObjectRequest& wanted, const api::CustomMetadata& cu
 }
 
 /// Content-Type, Content-Encoding and custom metadata, which upstream keeps too. A server would
-/// choose a type of its own where none is said.
+/// choose a type of its own where none is sent.
 http::Fields kept_upstream(const ObjectRequest& wanted, const api::CustomMetadata& custom) {
   const WritableDialect& dialect = *writable_dialect_of(upstream_name(wanted).props.kind);
   http::Fields out;
@@ -56,7 +56,7 @@ http::Fields kept_upstream(const ObjectRequest& wanted, const api::CustomMetadat
   return out;
 }
 
-/// A name whose newest version cannot be told may have any.
+/// Result of a look at a name. Any version may be the newest unless that is certain.
 struct Seen {
   std::vector<Located> here;
   std::optional<io::ObjectRecord> record;
@@ -126,8 +126,8 @@ Task<Status> WriteThrough::check_append(const ObjectRequest& wanted) {
 }
 
 /// Asks upstream what it has: if the conditions of `head` hold, and that it answers at all, before
-/// anything is given up for a write that cannot be made. Other refusals are left to the write
-/// itself: a server may allow that and not this.
+/// anything is lost for a write that cannot be made. Other refusals are left to the write itself: a
+/// server may allow that and not this.
 Task<Result<WriteThrough::Asked>> WriteThrough::ask(const ObjectRequest& wanted,
                                                     const http::RequestHead* head) {
   auto object = co_await upstream_.head(upstream_name(wanted));
@@ -150,8 +150,8 @@ Task<bool> WriteThrough::may_be_stored(const ObjectRequest& wanted) {
 }
 
 Task<Result<WriteThrough::Mark>> WriteThrough::set_mark(const ObjectRequest& wanted) {
-  // A write of its own, which ends with it: others may ask what this node has of the name while
-  // upstream is at work.
+  // A write of its own, which ends with it: other targets may ask what this node has of the name
+  // while upstream is at work.
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(Seen seen, co_await look(node_, wanted));
@@ -167,8 +167,8 @@ Task<Result<WriteThrough::Mark>> WriteThrough::set_mark(const ObjectRequest& wan
   co_return out;
 }
 
-/// For a write that surely has ended: the name is as any other that the cluster does not have.
-/// The mark stays where another write may be under way.
+/// Clears the mark of a write that surely has ended: the name is as any other that the cluster does
+/// not have. The mark stays where another write may be under way.
 Task<Status> WriteThrough::clear_mark(const ObjectRequest& wanted, Mark mark) {
   if (!mark.is_alone || !SAFETY("safety.write_mark")) co_return Status();
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
@@ -358,14 +358,14 @@ Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::
   CO_TRY(const UpstreamObject before, co_await upstream_.head(name));
   CO_TRY_OK(check_conditions(wanted, head, before));
   CO_TRY_OK(metadata_after(before));
-  // The copy of a large object takes a while, in which others may write.
+  // The copy of a large object takes a while, in which other clients may write.
   StoredCopy stored = co_await copy_stored(wanted, before);
   const auto turn = co_await turns_.acquire(wanted.name.key());
   CO_TRY(const Asked asked, co_await ask(wanted, &head));
   if (!asked.object) co_return fail(changed_meanwhile(wanted, "it does not show the object"));
   const UpstreamObject& now = *asked.object;
   if (!now.is_same_version(before)) stored.file.reset();
-  // Of what upstream has now: an entity tag stays the same when metadata changes.
+  // Made of what upstream has now: an entity tag stays the same when metadata changes.
   CO_TRY(auto custom, metadata_after(now));
   CO_TRY(UpstreamChange request,
          dialect->set_metadata(server, wanted.name.object, now, kept_upstream(wanted, custom)));
@@ -387,7 +387,7 @@ Task<Status> WriteThrough::patch(const ObjectRequest& wanted, const OwnedNames::
   if (tag || may_have_happened) co_return done;
   const bool has_changed = done.error().code == Errc::precondition_failed;
   if (has_changed || !write.tenure()) stored.file.reset();
-  // It is as it was. Upstream may not let it be read: the copy may be all that can.
+  // The object is as it was. Upstream may not let it be read: the copy may be all that can.
   co_await keep_copy(wanted, write, std::move(stored), kept_metadata(now, BodyChecksums()),
                      now.etag, mark);
   co_return has_changed ? Status(fail(changed_meanwhile(wanted, done.error().message))) : done;
@@ -409,7 +409,7 @@ Task<Result<std::uint64_t>> WriteThrough::remove(const ObjectRequest& wanted,
   CO_TRY(const Mark mark, co_await set_mark(wanted));
   CO_FAIL_POINT("write_through.after_mark");
   const auto sent = co_await upstream_.change(name, {http::Method::del}, {}, Upload::kPatience);
-  // Some servers say of an absent object that it is absent.
+  // Some servers report of an absent object that it is absent.
   const bool is_gone = sent.answer || sent.answer.error().code == Errc::object_not_found;
   const Status accepted = is_gone ? Status() : fail(sent.answer.error());
   CO_TRY_OK(co_await finish(wanted, write, mark, accepted, sent.may_have_happened));

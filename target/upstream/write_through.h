@@ -15,7 +15,7 @@ namespace tarn::target {
 ///      a large object are sent, as they come: nothing has changed yet;
 ///   3. a mark replaces the stored version, durably (write_mark.h);
 ///   4. upstream accepts the new version;
-///   5. fills that are under way are given no further readers: they may have the old version;
+///   5. fills that are under way get no further readers: they may have the old version;
 ///   6. under the name's lock, if the mark is still there: commit as any PUT (decision 002).
 ///
 /// A DELETE has steps 2 to 5, and a tombstone without mark at the end. A PATCH has the bytes of 1
