@@ -37,9 +37,9 @@ void start(TargetNode& node, const std::shared_ptr<SliceCall>& call,
            std::shared_ptr<asio::steady_timer> bell);
 
 /// Returns the time after which a slice is late, so that another one is asked for instead
-/// (docs/reliability.md C11): 4 times what half of the other slices took, and no less than
-/// kLateAtLeast; kLateAlone while fewer than half of all `asked` have come. `took` is put in order.
-/// Pure.
+/// (docs/reliability.md C11). It is 4 times what half of the other slices took, and no less than
+/// kLateAtLeast. It is kLateAlone while fewer than half of all `asked` have come. `took` is put in
+/// order. Pure.
 [[nodiscard]] std::chrono::steady_clock::duration late_after(
     std::span<std::chrono::steady_clock::duration> took, std::size_t asked);
 inline constexpr std::chrono::milliseconds kLateAtLeast{500};

@@ -27,7 +27,7 @@ Task<Status> seal_slice(TargetNode& node, SliceSeal seal);
 /// The slice is not needed up to this generation: it goes a while later (SliceDrops).
 void drop_slice_later(TargetNode& node, SliceDrop drop);
 
-/// Notes an error that a reader met at a slice here: a slice that is not what was stored, or cannot
+/// Notes an error that a reader met at a slice here. A slice that is not what was stored, or cannot
 /// be read, counts as missing from then on, and its owner hears of it.
 void note_if_bad(TargetNode& node, const SliceKey& key, const Error& met);
 /// Reports bad slices here to their owners.

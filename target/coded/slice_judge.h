@@ -15,7 +15,7 @@ class LeftOfSet {
  public:
   /// Slice `index` is in this state at some target.
   void add(std::size_t index, SliceState state);
-  /// True if the object could be read from what is left, or that is not known yet: a full copy is
+  /// True if the object could be read from what is left, or that is not known yet. A full copy is
   /// the object, and so are k slices; a slice that waits may be either.
   [[nodiscard]] bool may_be_the_object(std::size_t k) const;
 

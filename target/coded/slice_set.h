@@ -38,7 +38,7 @@ class SliceSet {
   /// After an error of fill(): the same slices as a newer record has them. Those that have other
   /// holders there are tried again, there; true if there are any.
   bool move_to(io::Coding coding);
-  /// True if fewer than k would be left even if all holders that are away came back: the other
+  /// True if fewer than k would be left even if all holders that are away came back. The other
   /// holders reported that they do not have theirs, or have something else, or are no longer
   /// members.
   [[nodiscard]] bool lost() const;

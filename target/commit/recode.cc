@@ -90,8 +90,8 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   const auto alone = co_await node.store.locks().acquire("recode/" + name.key());
   CO_TRY(ObjectRequest request, request_of(node, name));
   const ObjectRequest wanted = patient(std::move(request));
-  // Nothing is read of the name of another target. The write begins when all is copied: a handoff
-  // of the name waits for it.
+  // Leaves the names of other targets unread. The write begins when all is copied: a handoff of the
+  // name waits for it.
   CO_TRY_OK(co_await begin_write(node, name.uname));
   CO_TRY(const auto from, co_await open_newest(node, wanted));
   if (!from || !is_kept_otherwise(wanted.bucket.props, from->record())) co_return true;

@@ -5,8 +5,8 @@
 
 namespace tarn::target {
 
-// Objects that are not kept as their bucket wants it by now: coded ones of another code, those that
-// are to be cut, and those that are to be whole again (docs/decisions/019, "Changes of coding").
+// Objects that are not kept as their bucket wants it by now (docs/decisions/019, "Changes of
+// coding"). Some have another code, some are to be cut, some are to be whole again.
 
 /// True if `record` is such a one. Pure.
 [[nodiscard]] bool is_kept_otherwise(const api::BucketProps& props, const io::ObjectRecord& record);

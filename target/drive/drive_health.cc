@@ -122,7 +122,7 @@ void Drive::hang() {
 }
 
 /// On the drive's threads, after all that hung. Work that was begun has ended as if the drive had
-/// been slow: it was committed whole or not at all, under its name's lock, and no other drive could
+/// been slow. It was committed whole or not at all, under its name's lock, and no other drive could
 /// take over its name meanwhile.
 void Drive::try_again() {
   const auto answers = [this]() -> Status {

@@ -27,7 +27,7 @@ Status check_label(const ec::Label& label, const SliceKey& key, const io::Object
 }
 
 /// The bytes that must have been written before a slice is sealed, when the order is one that can
-/// be carried out: the file's length is that of its blocks and its label, and the label is this
+/// be carried out. The file's length is that of its blocks and its label, and the label is this
 /// slice's.
 Result<std::uint64_t> body_bytes(const Drive::SealOrder& order) {
   const io::ObjectRecord& record = order.attribute.record;

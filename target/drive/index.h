@@ -74,7 +74,7 @@ class IndexBatch {
 };
 
 /// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name, and
-/// those of the slices that lie here, apart from them: a record of an object never is one of a
+/// those of the slices that lie here. They are apart: a record of an object never is one of a
 /// slice. The files are the truth; what the index lost can be made again from them
 /// (target/drive/recovery.h). Blocking: on the drive's threads only. Thread-safe. Errors: io,
 /// no_space, corrupt.

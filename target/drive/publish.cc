@@ -153,7 +153,7 @@ Status Drive::publish_now(WorkFile& file, const Publication& publication) {
 
 /// `durability: nosync`: the index learns of the object first, with a note that the file is not
 /// durable yet, and the steps above follow. The end of the process loses nothing. After a power cut
-/// the next start reads the files that are noted: one that is torn goes, and the version before it,
+/// the next start reads the files that are noted. One that is torn goes, and the version before it,
 /// which is not unlinked until the steps are done, comes back (recovery.cc).
 Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
   {

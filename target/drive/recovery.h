@@ -52,17 +52,17 @@ struct RecoveryReport {
   std::uint32_t files_in_last_directory = 0;
 };
 
-/// Makes index and files agree, whatever a crash or a lost index left (docs/architecture.md): a
-/// file without `user.tarn` is nothing and goes; one with it is adopted when its generation is
-/// higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
-/// goes. A file that was acknowledged before it was synced (`durability: nosync`) is read, and
-/// finished when it is whole; otherwise it is nothing. Slices are judged by slices alone, never by
-/// records of objects: of two of one key the higher generation counts, and other code decides
-/// whether one is needed. Every start reads every directory (docs/decisions/003): 10^6 names take
-/// an estimated second. The attribute is written after the file's bytes are durable, so what has
-/// one is complete. Where attributes were changed later (kPatchedDirectory) the one with the higher
-/// generation counts, attribute or record. Objects of `evicted` go. All changes are durable when
-/// this returns. Blocking.
+/// Makes index and files agree, whatever a crash or a lost index left (docs/architecture.md). A
+/// file without `user.tarn` goes. One with it is adopted when its generation is higher than the
+/// record's and any tombstone's, and goes otherwise. A record whose file is gone goes. A file that
+/// was acknowledged before it was synced (`durability: nosync`) is read, and finished when it is
+/// whole; otherwise it is nothing. Slices are judged by slices alone, never by records of objects:
+/// of two of one key the higher generation counts, and other code decides whether one is needed.
+/// Every start reads every directory (docs/decisions/003): 10^6 names take an estimated second. The
+/// attribute is written after the file's bytes are durable, so what has one is complete. Where
+/// attributes were changed later (kPatchedDirectory) the one with the higher generation counts,
+/// attribute or record. Objects of `evicted` go. All changes are durable when this returns.
+/// Blocking.
 [[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                                const std::set<BucketId>& dead_buckets,
                                                const EvictedBuckets& evicted,

@@ -15,9 +15,9 @@ namespace tarn::target {
 
 class Drive;
 
-/// The way of an unfinished file's bytes from memory to a rotational drive: window by window, each
-/// in a turn (docs/decisions/007), so that the head writes one long run and goes back to the
-/// readers. One window is on its way while the next gathers in the page cache.
+/// The way of an unfinished file's bytes from memory to a rotational drive. They go window by
+/// window, each in a turn (docs/decisions/007). So the head writes one long run and goes back to
+/// the readers. One window is on its way while the next gathers in the page cache.
 ///
 /// written() is for the drive's threads, the rest for one coroutine. Keeps itself alive while a
 /// window is on its way.

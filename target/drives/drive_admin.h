@@ -32,8 +32,8 @@ namespace tarn::target {
 class DriveAdmin {
  public:
   /// `in_service` is called, on the caller's loop, for each drive that came into the set, to look
-  /// after it; `changed` after each change of the set; `other_set` (DriveList::drive_set) before
-  /// requests see a change after which this target is not to be believed that it has everything.
+  /// after it. `changed` is called after each change of the set. `other_set` (DriveList::drive_set)
+  /// is called before requests see a change after which this target may lack something.
   struct Hooks {
     std::function<void(std::shared_ptr<Drive>)> in_service;
     std::function<void()> changed;

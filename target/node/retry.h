@@ -9,8 +9,8 @@
 
 namespace tarn::target {
 
-/// True if a job should try again what failed with `error`: what is unavailable (a drive with too
-/// much work, a target that starts again) is tried again after 0.25, 0.5, 1, 2 and 4 s. Waits
+/// True if a job should try again what failed with `error`. An unavailable service (a drive with
+/// too much work, a target that starts again) is tried again after 0.25, 0.5, 1, 2 and 4 s. Waits
 /// before it returns, and counts in `attempts`; false as soon as `stop` is requested.
 inline Task<bool> try_again(Error error, int& attempts, std::stop_token stop) {
   using namespace std::chrono_literals;

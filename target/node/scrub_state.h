@@ -81,11 +81,10 @@ struct ScrubState {
 /// corrupt when it is none.
 [[nodiscard]] Result<ScrubState> scrub_state_from(std::string_view text);
 
-/// Time when the next pass is to begin by itself: so soon that it can end by its
-/// scrub_deadline_ns() though it takes four fifths of the period, or what it takes at the least
-/// rate. 0: at once.
+/// Time when the next pass is to begin by itself. So it can end by its scrub_deadline_ns() though
+/// it takes four fifths of the period, or what it takes at the least rate. 0: at once.
 [[nodiscard]] std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period);
-/// Time when the present pass is to end, so that no byte waits for longer than `period`: passes
+/// Time when the present pass is to end, so that no byte waits for longer than `period`. Passes
 /// read in one order, and the last bytes of the pass before were read when that ended.
 [[nodiscard]] std::int64_t scrub_deadline_ns(const ScrubState& state,
                                              std::chrono::nanoseconds period);

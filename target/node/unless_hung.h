@@ -13,7 +13,7 @@ inline Status check_none_hangs(const TargetNode& node) {
 }
 
 /// The result of `work` on `drive` (null: on all of them), or the reason why that drive is out of
-/// service: then `work` goes on by itself and must own all that it needs (LetGo). While another
+/// service. Then `work` goes on by itself and must own all that it needs (LetGo). While another
 /// drive hangs, work that takes longer than a second is abandoned as well. unavailable while the
 /// target ends. On the caller's event loop.
 template <class T>

@@ -9,11 +9,11 @@
 
 namespace tarn::target {
 
-/// Moves slices from a drive to other drives of this target, under the generation that they have:
-/// all of them when it is being emptied; else those of which another slice of the same set lies
-/// there, too, as long as a drive that takes files has none. Part of a resilver. Ok: nothing is
-/// left that has to move. cancelled and conflict as Pace; else the first error of one that has to,
-/// after which the walk goes on.
+/// Moves slices from a drive to other drives of this target, under the generation that they have.
+/// All of them move when it is being emptied. Else those move of which another slice of the same
+/// set lies there, too, as long as a drive that takes files has none. Part of a resilver. Ok:
+/// nothing is left that has to move. cancelled and conflict as Pace; else the first error of one
+/// that has to, after which the walk goes on.
 Task<Status> move_slices(ObjectStore& store, std::shared_ptr<const cluster::ClusterState> state,
                          Drive& from, const Pace& pace, api::CopyProgress& counts);
 

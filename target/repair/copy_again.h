@@ -8,7 +8,7 @@ namespace tarn::target {
 // name have the same version, and one of them sends it once more. The owner has no special part in
 // it.
 
-/// Reads what is here of a name that a reader found bad, and if it is bad, has it made anew: the
+/// Reads what is here of a name that a reader found bad, and if it is bad, has it made anew. The
 /// new file takes the place of the bad one as one of a PUT does. Logs what became of it; what could
 /// not be done is tried again when a reader finds it again.
 Task<void> mend_from_others(TargetNode& node, ObjectName name);

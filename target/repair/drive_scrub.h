@@ -8,12 +8,12 @@
 namespace tarn::target {
 
 /// Reads all files of a drive, again and again, and compares them with their checksums
-/// (docs/operations.md, "Scrub"): by itself so slowly that each byte comes once in scrub.period,
-/// for a job as fast as clients leave room for. How far it is stands on the drive, so it goes on
-/// after a restart. Bad files are noted there, too, and made again: slices by their owner, copies
-/// by another replica or from another drive. Runs until the drive is detached. `came`: it came
-/// while the target runs. It may have been changed while it was away: all of it is read once at the
-/// speed of a job, beginning at once, whatever scrub.period is.
+/// (docs/operations.md, "Scrub"). By itself it reads so slowly that each byte comes once in
+/// scrub.period, for a job as fast as clients leave room for. How far it is stands on the drive, so
+/// it goes on after a restart. Bad files are noted there, too, and made again: slices by their
+/// owner, copies by another replica or from another drive. Runs until the drive is detached.
+/// `came`: it came while the target runs. It may have been changed while it was away: all of it is
+/// read once at the speed of a job, beginning at once, whatever scrub.period is.
 Task<void> keep_scrubbed(TargetNode& node, std::shared_ptr<Drive> drive, bool came);
 
 /// Adds a finding to those of `drive`: a reader has found this file of an object bad. It counts as

@@ -77,9 +77,8 @@ Status is_authoritative_for_copies(const TargetNode& node);
 /// be, or when it is changed again and again.
 Task<Status> resolve_copies(TargetNode& node, ObjectName name);
 /// Records of the name, the newest first, that this node held at some moment of the call, of which
-/// all replicas had the newest: for lists, which need no bytes, so that a name that is written
-/// again and again holds up none. Waits up to 2 s while its writer or the map changes; then
-/// unavailable.
+/// all replicas had the newest. For lists, which need no bytes: a name that is written again and
+/// again holds up none. Waits up to 2 s while its writer or the map changes; then unavailable.
 Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name);
 
 /// All replicas have the version of this generation: takes the mark from our record, if it is that.

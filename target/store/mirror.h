@@ -121,7 +121,7 @@ class Mirror {
     bool single = false;    ///< names without copies, of which it holds some
     bool for_good = false;  ///< its files no longer count as copies
   };
-  /// Notes that a drive is put into the set, or taken out of it or of service: from here on it is
+  /// Notes that a drive is put into the set, or taken out of it or of service. From here on it is
   /// stale, since names change without it, and what it remembers of other drives counts. Call
   /// before. A drive that comes becomes the place of names: they are misplaced, as after
   /// misplaces_all().

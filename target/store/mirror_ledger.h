@@ -16,8 +16,8 @@ namespace tarn::target {
 using EvictedDrives = std::map<std::string, EvictedBuckets>;
 
 /// State of a target's drives, remembered on every drive that is there (`.tarn/mirror.json`) and in
-/// its own directory: which of them were away while a name changed, and have not caught up since,
-/// and of which of them names lie on other drives.
+/// its own directory. It names those that were away while a name changed, and have not caught up
+/// since, and those of which names lie on other drives.
 struct MirrorLedger {
   /// uuids of drives that were away while a name changed that has copies
   std::set<std::string> stale;

@@ -240,7 +240,7 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
     for (std::size_t i = 0; i < before.drives.size(); ++i)
       if (before.drives[i] == &file.drive()) before.records[i].reset();
   }
-  // A crash leaves files that a start adopts, as long as no later version is there: the old version
+  // A crash leaves files that a start adopts, as long as no later version is there. The old version
   // or the new one is read everywhere, and no reader has seen the new one yet.
   Status problem = co_await prepare_all(copies);
   // Instead of a drive that has just failed: while it is away, lists rely on there being as many.

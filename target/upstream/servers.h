@@ -39,7 +39,7 @@ struct UpstreamServer {
 };
 
 /// The servers that this target may ask. Requests go to the clouds' own hosts by https, to the URLs
-/// that the operator listed, and nowhere else: the right to make a bucket is not the right to have
+/// that the operator listed, and nowhere else. The right to make a bucket is not the right to have
 /// a target speak with any host that it can reach. Immutable, but for the credentials of a role;
 /// thread-safe.
 class UpstreamServers {
