@@ -21,7 +21,7 @@ constexpr std::string_view kKnown =
     "smap, bmd, snode, config, node_stats, node_status, sysinfo, metrics, log, mountpaths, disk, "
     "software_version, tls_certificate, remote";
 
-/// When the running program was written to disk: what comes closest to when it was built.
+/// Time at which the running program was written to disk: the closest to that of its build.
 std::string build_time() {
   struct ::stat info{};
   if (::stat("/proc/self/exe", &info) != 0) return "";

@@ -41,8 +41,8 @@ Task<Status> shut_down(const NodeContext& context, Request& request) {
   co_return sent;
 }
 
-/// A member stays one: the caller did not hear that it is. The map is read anew, since a node that
-/// was taken out just now may not have heard of it.
+/// A member stays one: the caller did not know that it is. The map is read anew, since a node that
+/// was taken out just now may not know it.
 Task<Status> join_again(const NodeContext& context, Request& request) {
   CO_TRY_OK(co_await context.view.fresh());
   if (context.membership.dismissed()) CO_TRY_OK(co_await context.membership.come_back());

@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kFlagDiskFault = 1U << 13U;
 /// A drive of a target, as what=node_status, disk and mountpaths show it.
 struct DriveReport {
   std::string path;
-  std::string label;  ///< what an operator calls drives of its kind, "ssd"; mostly empty
+  std::string label;  ///< an operator's word for drives of its kind, "ssd"; mostly empty
   io::MountInfo mount;
   std::uint64_t used = 0;       ///< bytes
   std::uint64_t available = 0;  ///< bytes
@@ -35,7 +35,7 @@ struct DriveReport {
   bool disabled = false;        ///< by an operator: not usable, and no fault
   bool leaving = false;         ///< being detached
   std::string state = {};       ///< a word: "up", "slow", "draining", ..
-  std::string note = {};        ///< why it is out of use, or what else is wrong; empty: nothing
+  std::string note = {};        ///< reason if it is out of use, or another fault; empty: none
   /// Errors there since the node's start, by kind ("read", "write", "sync", "corrupt", "hang");
   /// kinds without any are left out.
   std::map<std::string, std::uint64_t> errors = {};
@@ -60,8 +60,8 @@ struct DriveReport {
 /// Sums of file systems, each once: {"fs_used", "fs_capacity", "pct_fs_used"}, which what=sysinfo
 /// of a cluster adds to a target's sys_info.
 [[nodiscard]] nlohmann::json file_systems_json(const std::vector<DriveReport>& drives);
-/// The cluster's configuration (3.2): the parts that are true of Tarn, with `values` of what can be
-/// set: those of the cluster, or what is in force on one node.
+/// The cluster's configuration (3.2): the parts that are true of Tarn, with `values` of the
+/// settings: those of the cluster, or those in force on one node.
 [[nodiscard]] nlohmann::json cluster_config_json(const ClusterState& state,
                                                  const ConfigValues& values);
 

@@ -28,7 +28,7 @@ struct NodeContext {
   std::function<std::vector<DriveReport>()> drives;
   /// Settings that can change while the node runs.
   NodeConfig& config;
-  /// Lets go of what the node keeps open or in memory so that the next reader finds it sooner; null
+  /// Drops all that the node keeps open or in memory so that the next reader finds it sooner; null
   /// for nodes that keep nothing. Thread-safe.
   std::function<void()> clear_cache = nullptr;
 

@@ -25,19 +25,19 @@ namespace tarn::cluster {
 enum class Operation : std::uint8_t { get, put, head, append, del, ren, lst };
 inline constexpr std::size_t kOperations = 7;
 
-/// The operation of a request by its method and path (with query, still encoded); nothing for what
-/// touches neither an object nor a list.
+/// The operation of a request by its method and path (with query, still encoded); none for a
+/// request that touches neither an object nor a list.
 [[nodiscard]] std::optional<Operation> operation_of(http::Method method, std::string_view target);
 
 /// AIStore's counters of one node: get.n, put.size, lst.ns, err.get.n, disk.sda.util and so on, for
 /// what=node_status and, as ais_target_get_count and so on, for /metrics. Thread-safe.
 class NodeStats {
  public:
-  /// How long rates and averages are measured over.
+  /// Time over which rates and averages are measured.
   static constexpr std::chrono::seconds kInterval{10};
 
   NodeStats(obs::Metrics& metrics, Role role, const std::string& node);
-  /// Which disks of /proc/diskstats to report. Before the first tick().
+  /// Sets the disks of /proc/diskstats to report. Before the first tick().
   void watch_disks(std::set<std::string> disks);
 
   /// Counts each request and passes it on to `next`.

@@ -9,15 +9,16 @@
 
 namespace tarn::cluster {
 
-/// Since when targets have had no lease, as the proxy that leads counts it (coordinate()). Empty
-/// elsewhere. A new leader counts anew, so a target may have been away for longer. Thread-safe.
+/// Times since which targets have had no lease, as the proxy that leads counts it (coordinate()).
+/// Empty elsewhere. A new leader counts anew, so a target may have been away for longer.
+/// Thread-safe.
 class Absences {
  public:
   void learn(std::map<std::string, BootTime> since) {
     const MutexLock lock(mutex_);
     since_ = std::move(since);
   }
-  /// Ids of targets, with when each was first seen without a lease.
+  /// Ids of targets, with the time at which each was first seen without a lease.
   [[nodiscard]] std::map<std::string, BootTime> since() const {
     const MutexLock lock(mutex_);
     return since_;

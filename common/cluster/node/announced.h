@@ -9,7 +9,7 @@
 namespace tarn::cluster {
 
 /// A peer on another machine, and the address from which this machine reaches it: the one by which
-/// others reach this machine.
+/// other nodes reach this machine.
 struct RemotePeer {
   std::string url;          ///< empty: all peers are on this machine
   std::string own_address;  ///< empty: likewise

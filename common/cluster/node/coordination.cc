@@ -111,7 +111,7 @@ void log_step(const CoordinatorStep& step) {
                            step.publish->current.size(), step.publish->past.size());
 }
 
-/// How long ago each time of `since` was; 0 for other ids. `since` must outlive it.
+/// Age of each time of `since`; 0 for other ids. `since` must outlive it.
 AbsentFor times_since(const std::map<std::string, BootTime>& since, BootTime now) {
   return [&since, now](const std::string& id) {
     const auto found = since.find(id);

@@ -10,7 +10,7 @@
 
 namespace tarn::cluster {
 
-/// Which proxy does what next_step() says.
+/// The proxy that takes the steps of next_step().
 enum class Leader : std::uint8_t {
   this_proxy,  ///< the only one there is
   primary      ///< the holder of keys::kPrimary (keep_primary())

@@ -40,7 +40,7 @@ Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
                           std::function<Task<Status>()> erase) {
   EventListener changes(view.changed(), co_await asio::this_coro::executor);
   const std::string id = membership.self().id;
-  bool gone = false;  // and all that was to be done then has been
+  bool gone = false;  // and all steps after that are done
   while (true) {
     co_await changes.wait_until(
         next_tick(membership.dismissed() ? kDismissedLookEvery : kDismissalLookEvery));

@@ -21,7 +21,7 @@ struct Holder {
 };
 /// One line, as LiveRecord stores it. The id is the first word.
 [[nodiscard]] std::string encode(const Holder& holder);
-/// Nothing if the text has another format.
+/// The holder; none if the text has another format.
 [[nodiscard]] std::optional<Holder> parse_holder(std::string_view text);
 
 /// Describes this process. Each call returns a new id.

@@ -67,13 +67,13 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   Task<void> give_up_lease();
   [[nodiscard]] bool is_refused(BootTime since) const;
 
-  Membership& membership;  // which joins, keeps and leaves while it lives
+  Membership& membership;  // alive while join(), keep() and leave() run
   MetaStore& store;
   ClusterView& view;
   Clock& clock;
   std::function<LiveRecord()> status;
 
-  // Of the loop that join(), keep() and leave() run on.
+  // Members for the loop that join(), keep() and leave() run on.
   NodeEntry entry;
   const std::string holder = encode(entry.holder());
   std::atomic<bool> unregistered{false};          // live/<id> is gone, or another process's
@@ -82,13 +82,13 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   std::atomic<bool> returning{false};             // come_back() waits
   Revision base = 0;                              // of the store's revisions
   LeaseId counts = 0;        // the lease of which the view has the revision at which it was taken
-  bool registering = false;  // or giving the lease back: one renewal at a time does
-  BootTime answered{};       // when the last of the renewals was sent that were answered
+  bool registering = false;  // or revoking the lease: one renewal at a time does
+  BootTime answered{};       // time at which the last answered renewal was sent
   std::set<Errc> warned;     // kinds of failure that the log has since the last renewal
 
   Mutex mutex;
   Error refusal TARN_GUARDED_BY(mutex);  // of come_back()
-  Event news;                            // there is something to say
+  Event news;                            // there is news to report
 };
 
 LiveRecord Membership::Impl::acknowledged() const {
@@ -194,7 +194,7 @@ Task<Status> Membership::Impl::first_lease() {
   co_return co_await learn_lease();
 }
 
-/// Of a node that was dismissed: it gives its lease back. True when there is nothing else to do.
+/// Step of a node that was dismissed: it revokes its lease. True when there is nothing else to do.
 Task<bool> Membership::Impl::stay_outside() {
   if (const LeaseId held = entry.let_go(); held != 0) {
     membership.lease_.lost();
@@ -209,7 +209,7 @@ Task<bool> Membership::Impl::stay_outside() {
   co_return outside;
 }
 
-/// False when it should be tried again soon. Several run at a time.
+/// False if it should be tried again soon. Several run at a time.
 Task<bool> Membership::Impl::renew() {
   if (membership.dismissed()) {
     if (registering) co_return true;
@@ -242,12 +242,12 @@ Task<bool> Membership::Impl::renew() {
     warned.clear();
     co_return true;
   }
-  if (sent < answered) co_return true;  // others have overtaken it
+  if (sent < answered) co_return true;  // later ones have overtaken it
   note_failure(done.error());
   co_return false;
 }
 
-/// An answer about a lease that is no longer ours says nothing of the one that we have now.
+/// An answer about a lease that is no longer ours does not concern the one that we have now.
 Task<Status> Membership::Impl::keep_lease(BootTime sent) {
   const LeaseId its = entry.lease();
   const auto kept = co_await store.keep_alive(its);

@@ -44,11 +44,11 @@ class LeaseClock {
   std::atomic<std::int64_t> valid_until_;
 };
 
-/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags of one that
-/// was there stay, but it is no longer down, and its zone if `node` has none. The first proxy
-/// becomes the primary that AIStore's clients see. True, and the version is one higher, when
-/// something changed; the targets that owned names until then are a past epoch when they are others
-/// than now.
+/// Adds `node` to `map`, or sets role and addresses in the entry of that id; flags of one that was
+/// there stay, but it is no longer down, and its zone if `node` has none. The first proxy becomes
+/// the primary that AIStore's clients see. True, and the version is one higher, when something
+/// changed; the targets that owned names until then are a past epoch if they differ from those of
+/// now.
 [[nodiscard]] bool admit(Smap& map, const Node& node);
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
@@ -64,15 +64,15 @@ class Membership {
   ~Membership();
 
   /// Adds or updates the node in the map, takes a lease and the incarnation, and brings the view up
-  /// to date. Tries until it works; fails for what no repetition mends: a store that refuses us
-  /// (unauthenticated, forbidden, unsupported), or that is damaged; conflict when another process
-  /// is this node and keeps its lease. Ends when cancelled.
+  /// to date. Tries until it works; fails for errors that no repetition mends: a store that refuses
+  /// us (unauthenticated, forbidden, unsupported), or that is damaged; conflict when another
+  /// process is this node and keeps its lease. Ends when cancelled.
   Task<Status> join();
   /// Renews four times a term, answered or not, and takes a new lease when the old one is gone;
   /// writes acknowledged versions into live/<id> when they change. Stops renewing when the view has
   /// not been up to date for one term. Ends when cancelled.
   Task<void> keep();
-  /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
+  /// Revokes the lease, so that other nodes see at once that this node is down. Best effort, 2 s.
   Task<void> leave();
 
   [[nodiscard]] const LeaseClock& lease() const { return lease_; }
@@ -85,22 +85,25 @@ class Membership {
   /// The lease that the node has now, for keys that shall end with it; 0: none.
   [[nodiscard]] LeaseId lease_id() const;
   [[nodiscard]] const Node& self() const { return self_; }
-  /// Asked before each acknowledgement is written: what this node has really put in force; the
-  /// versions of the view when nothing is set. The role is filled in. Before join(); thread-safe.
+  /// Sets a function that is asked before each acknowledgement is written: it returns the versions
+  /// that this node has really put in force. By default those of the view. The role is filled in.
+  /// Before join(); thread-safe.
   void acknowledge_with(std::function<LiveRecord()> status);
   /// The status has changed: it is asked for, and written, soon. Any thread.
   void status_changed();
-  /// The flags with which an operator had this node taken out of the map; nothing while it is in
-  /// it, or was taken out otherwise. Such a node gives its lease back and takes none, until
-  /// come_back(). The view had the node with these flags before it was taken out. Thread-safe.
+  /// The flags with which an operator had this node taken out of the map; none while it is in it,
+  /// or was taken out otherwise. Such a node revokes its lease and takes none, until come_back().
+  /// The view had the node with these flags before it was taken out. Thread-safe.
   [[nodiscard]] std::optional<std::uint64_t> dismissed() const;
-  /// It was, and no longer holds a lease: no change of the cluster by it is on its way.
+  /// True if it was dismissed and no longer holds a lease: no change of the cluster by it is on its
+  /// way.
   [[nodiscard]] bool is_outside() const;
   /// Has a node that was dismissed register again, as a new one does, and waits until it has.
-  /// Errors: what refused it; conflict when it is in the cluster. After join(), on any loop.
+  /// Errors: the reason of a refusal; conflict when it is in the cluster. After join(), on any
+  /// loop.
   Task<Status> come_back();
-  /// Asked when a target is to join that is not in the map: whether it holds nothing. Nothing set:
-  /// it does. Before join().
+  /// Sets a function that is asked when a target that is not in the map is to join: true if it
+  /// holds nothing. By default it holds something. Before join().
   void empty_if(std::function<Task<Result<bool>>()> is_empty);
 
  private:

@@ -47,7 +47,7 @@ Status NodeConfig::set(const ConfigChange& change) {
   const MutexLock lock(mutex_);
   TRY_OK(check_for_one_node(change.values));
   TRY(auto checked, checked_config(change.values));
-  TRY_OK(with_config(values_locked(), checked));  // together with what holds besides
+  TRY_OK(with_config(values_locked(), checked));  // together with all other values in force
   ConfigValues& kept = change.transient ? transient_ : own_;
   ConfigValues next = kept;
   for (auto& [name, value] : checked) {

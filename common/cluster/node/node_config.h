@@ -25,13 +25,14 @@ class NodeConfig {
   /// Calls `act` with the text of a setting ("75s") whenever it changes, on whatever thread changes
   /// it; it must not call back. Before load().
   void act_on(const std::string& name, std::function<void(const std::string& text)> act);
-  /// Reads what this node was told earlier. corrupt, naming the file, when it cannot be understood.
+  /// Reads the earlier changes of this node. corrupt, naming the file, when it cannot be
+  /// understood.
   Status load();
-  /// Takes what the cluster was told; an older version than the last one changes nothing.
+  /// Takes the changes for the cluster; an older version than the last one changes nothing.
   void take(const ClusterConfig& config);
-  /// Sets what `change` says on this node, all of it or nothing. Errors as with_config(), and io.
+  /// Applies `change` to this node, all of it or nothing. Errors as with_config(), and io.
   Status set(const ConfigChange& change);
-  /// Forgets all that this node was told.
+  /// Forgets all changes for this node.
   Status reset();
   /// Values in force, those that were set here or at the start included.
   [[nodiscard]] ConfigValues values() const;

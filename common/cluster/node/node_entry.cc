@@ -25,7 +25,7 @@ bool admit(Smap& map, const Node& node) {
     wanted.flags = have.flags & ~(kDown | kOut);
     wanted.drives = have.drives;
     if (wanted.zone.empty()) wanted.zone = have.zone;
-    // Only the coordinator publishes another drive set, with what follows from it.
+    // Only the coordinator publishes another drive set, with its consequences.
     if (have.drive_set != 0) wanted.drive_set = have.drive_set;
     changed = have.weight != wanted.weight || have.zone != wanted.zone ||
               have.drive_set != wanted.drive_set || have.flags != wanted.flags ||
@@ -33,7 +33,7 @@ bool admit(Smap& map, const Node& node) {
               have.client_addresses != wanted.client_addresses ||
               have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
   }
-  // A target that joins, or gets another share, moves names, whatever was said before.
+  // A target that joins, or gets another share, moves names, whatever was ordered before.
   const bool is_new = found == map.nodes.end();
   const bool other_share = !is_new && found->second.weight != wanted.weight;
   const bool other_zone = !is_new && found->second.zone != wanted.zone;
@@ -184,7 +184,7 @@ LeaseId NodeEntry::let_go() {
 }
 
 Task<void> NodeEntry::say(LiveRecord record) {
-  // Without a lease the next enter() says what is so then.
+  // Without a lease the next enter() writes the state of that time.
   if (record == said_ || lease_ == 0) co_return;
   if (live_revision_ == 0) {
     const auto read = co_await read_said();

@@ -25,7 +25,7 @@ class NodeEntry {
   struct Held {
     LeaseId lease = 0;      ///< 0: none
     Revision revision = 0;  ///< of the store, at which it registered
-    BootTime asked{};       ///< when the lease was asked for
+    BootTime asked{};       ///< time at which the lease was asked for
   };
 
   NodeEntry(MetaStore& store, ClusterView& view, const Node& self, Clock& clock)
@@ -33,11 +33,12 @@ class NodeEntry {
 
   /// Leases are taken for this term, rounded up to a second as the store counts. Before enter().
   void lease_for(LeaseTerm term) { term_ = std::chrono::ceil<std::chrono::seconds>(term.term); }
-  /// Asked when a target is to join that is not in the map: whether it holds nothing.
+  /// Sets a function that is asked when a target that is not in the map is to join: true if it
+  /// holds nothing.
   void empty_if(std::function<Task<Result<bool>>()> is_empty) { is_empty_ = std::move(is_empty); }
 
-  /// Takes a lease and registers under it, with what `status` says then. An attempt whose outcome
-  /// is unknown is simply made again: it would have written what the next one writes, at a lower
+  /// Takes a lease and registers under it, with the result of `status` at that time. An attempt
+  /// whose outcome is unknown is simply made again: it would have written the same, at a lower
   /// revision. Errors: not_found without a cluster; unsupported for a target that may not join;
   /// conflict while another process holds the lease of this node (rival()); those of the store.
   Task<Status> enter(std::function<LiveRecord()> status);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPrimaryLookEvery{500};
 
-/// The map with `id` as primary, one version higher; nothing when it has it, or does not know `id`.
+/// The map with `id` as primary, one version higher; none if it has it, or does not know `id`.
 Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::string& id) {
   TRY(Smap map, decode_map(item.value));
   if (map.primary == id || map.find(id) == nullptr) return std::optional<Smap>();
@@ -98,7 +98,7 @@ Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
   co_return fail(Errc::unavailable, "the cluster map is being changed by others all the time");
 }
 
-/// Lost races and failures need no word: the next look sees what is so.
+/// Lost races and failures need no message: the next look sees the present state.
 Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& membership) {
   co_await asio::this_coro::throw_if_cancelled(false);
   EventListener changes(view.changed(), co_await asio::this_coro::executor);

@@ -7,7 +7,7 @@
 
 namespace tarn::cluster {
 
-/// How renewals follow each other.
+/// Rhythm of renewals.
 struct RenewalRhythm {
   std::chrono::milliseconds every;
   std::chrono::milliseconds again;  ///< after one that failed

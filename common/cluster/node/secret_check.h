@@ -9,12 +9,12 @@
 
 namespace tarn::cluster {
 
-/// A value that tells two secrets apart and reveals nothing of them: derived by HKDF, kept under
+/// A value that differs for two secrets and reveals no part of them: derived by HKDF, kept under
 /// keys::kSecretCheck. etcd knows nothing of the cluster secret, so nodes compare it themselves.
 [[nodiscard]] std::string fingerprint(const security::ClusterSecret& secret);
 
 /// Checks that the cluster in the store was made with this secret. unauthenticated when it was made
-/// with another one; not_found when the store does not say.
+/// with another one; not_found if the store lacks the value.
 Task<Status> check_secret(MetaStore& store, std::string fingerprint);
 
 }  // namespace tarn::cluster

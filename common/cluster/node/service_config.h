@@ -13,8 +13,8 @@ namespace tarn::cluster {
 [[nodiscard]] std::map<std::string, std::string> started_with(
     const http::ServiceSettings& settings);
 
-/// Has changes of those settings act: log levels at once, the others through `changed`, with all of
-/// them as they are now. `settings` are those of the start.
+/// Has changes of those settings act: log levels at once, all other settings through `changed`,
+/// with all of them as they are now. `settings` are those of the start.
 void act_on_service_settings(NodeConfig& config, const http::ServiceSettings& settings,
                              std::function<void(const http::ServiceSettings&)> changed);
 

@@ -18,7 +18,7 @@ namespace tarn::cluster {
 /// H(z): the mixing function.
 [[nodiscard]] std::uint64_t placement_mix(std::uint64_t seed);
 
-/// A target or drive that may own a name. Weight 1 for all gives AIStore's placement.
+/// A target or drive that may own a name. With weight 1 for all the placement is AIStore's.
 struct Candidate {
   std::uint64_t digest = 0;
   double weight = 1.0;  ///< relative capacity, > 0

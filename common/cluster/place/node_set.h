@@ -12,8 +12,8 @@
 
 namespace tarn::cluster {
 
-/// Place of one copy or slice of an object: a target of a NodeSet, and which of that target's
-/// drives in its own HRW order. `drive` is above 0 only where there are more copies than targets.
+/// Place of one copy or slice of an object: a target of a NodeSet, and the index of a drive in that
+/// target's own HRW order. `drive` is above 0 only where there are more copies than targets.
 struct Replica {
   std::size_t node = 0;
   std::uint32_t drive = 0;
@@ -59,7 +59,7 @@ class NodeSet {
   bool operator==(const NodeSet& other) const;
 
  private:
-  /// Nothing when `order`, the first targets in HRW order, does not reach far enough.
+  /// The replicas; none if `order`, the first targets in HRW order, does not reach far enough.
   [[nodiscard]] std::optional<std::vector<Replica>> spread(std::span<const std::size_t> order,
                                                            std::size_t count) const;
 

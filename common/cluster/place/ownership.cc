@@ -22,7 +22,7 @@ void lose(Ownership& map, std::string_view id) {
   }
 }
 
-/// Of equal sets the newest stays: it says all that the older ones say.
+/// Merges equal past epochs: the newest one stays, since it implies the older ones.
 void forget_repeated(Ownership& map) {
   std::vector<PastEpoch> kept;
   for (PastEpoch& set : map.past) {
@@ -158,7 +158,7 @@ std::optional<Ownership> with_given_sets(const Ownership& map,
   const auto is_gone = [&](const Member& member) {
     return (member.flags & kOut) != 0 && !done(member.id);
   };
-  // Any target may have been given a copy of a name whose replicas have all lost it.
+  // Any target may have got a copy of a name whose replicas have all lost it.
   const bool all = std::all_of(map.members.begin(), map.members.end(), [&](const Member& member) {
     return is_gone(member) || done(member.id);
   });
@@ -192,7 +192,7 @@ std::vector<std::string> sure_replicas(const PastEpoch& set, std::uint64_t name_
 
 namespace {
 
-/// True if newer sets have the name, whatever this one's members do.
+/// True if newer past epochs have the name, whatever the members of this one do.
 bool is_given(const PastEpoch& set, std::uint64_t name_digest, const ReplicaCount& count) {
   if (!count.many() || set.only_for.empty()) return false;
   const auto replicas = ids_of(set.nodes, set.nodes.replicas(name_digest, count.at(set.last)));
@@ -208,8 +208,8 @@ ReadGroup group_of(const Ownership& map, const PastEpoch& set, std::string_view 
   out.all_needed = !is_sure;
   if (is_sure && ownership_has(out.replicas, self)) out.replicas.clear();
   if (is_sure) return out;
-  // Of one copy, its replica alone may have some still. Of several, any member may: it may have
-  // been given it meanwhile.
+  // Of one copy, its replica alone may have some still. Of several, any member may: it may have got
+  // it meanwhile.
   if (count.many())
     for (const Member& member : map.members) out.replicas.push_back(member.id);
   else

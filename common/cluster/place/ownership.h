@@ -24,11 +24,11 @@ namespace tarn::cluster {
 enum : std::uint64_t {
   kMaintenance = 4,      ///< in maintenance, by an operator: alive, its names move away
   kDecommission = 8,     ///< leaves for good: alive, its names move away
-  kDown = 1U << 16U,     ///< its lease ended: others take its writes, nothing is moved for that
-  kOut = 1U << 17U,      ///< down for `out_after`, or put out: what it held is made again elsewhere
+  kDown = 1U << 16U,     ///< its lease ended: other targets take its writes, no object moves
+  kOut = 1U << 17U,      ///< down for `out_after`, or put out: its objects are rebuilt elsewhere
   kStops = 1U << 18U,    ///< ends its process when nothing of it is needed any longer
   kErases = 1U << 19U,   ///< erases what users have stored there when it is out of the map
-  kGivenUp = 1U << 20U,  ///< its names do not move: what only it holds is given up
+  kGivenUp = 1U << 20U,  ///< its names do not move: objects that only it holds are lost
 };
 
 /// A target in the map.
@@ -36,7 +36,7 @@ struct Member {
   std::string id;
   std::uint64_t digest = 0;  ///< placement_digest(id)
   double weight = 1.0;
-  std::uint32_t drives = 1;  ///< between how many slices are spread there (slice_plan.h)
+  std::uint32_t drives = 1;  ///< number of those over which slices are spread there (slice_plan.h)
   std::uint64_t flags = 0;
   /// The drive set that this map knows (TargetStatus::drive_set).
   std::uint64_t drive_set = 0;
@@ -53,12 +53,11 @@ struct Member {
 struct PastEpoch {
   std::uint64_t last = 0;
   NodeSet nodes;
-  /// Those of `nodes` that may have lost what they held: they are no longer members, or a drive of
+  /// Members of `nodes` that may have lost stored data: they are no longer members, or a drive of
   /// theirs has gone. They stay in the set, so that it names the replicas that names had. Sorted.
   std::vector<std::string> lost;
-  /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
-  /// had no other replica in it than these; all others were given to the replicas of newer sets.
-  /// Sorted.
+  /// If not empty: of names with copies on nodes, the set is kept only for those whose replicas in
+  /// it are all among these. Copies of all other names are on the replicas of newer epochs. Sorted.
   std::vector<std::string> only_for;
   /// Ownership::copies_since as it was then: equal sets stand for other replicas when it differs.
   std::uint64_t copies_since = 0;
@@ -66,18 +65,17 @@ struct PastEpoch {
   bool operator==(const PastEpoch& other) const = default;
 };
 
-/// The part of the cluster map that says whose a name is. Immutable once published.
+/// The part of the cluster map that decides the owner of a name. Immutable once published.
 ///
 /// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
 /// all below `version`; no two sets are equal. A past epoch stays until each member of it reports
-/// that it holds only its own names, and has given away what others shall have. So each
-/// acknowledged version lies at each replica of `current` or of some past epoch, unless that
-/// replica has lost it. A version that a past epoch took has a generation whose map version is at
-/// most its `last`.
+/// that it holds only its own names, and has sent all other names. So each acknowledged version
+/// lies at each replica of `current` or of some past epoch, unless that replica has lost it. A
+/// version that a past epoch took has a generation whose map version is at most its `last`.
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
-  /// With one drive each: whose a name is does not depend on how many they have.
+  /// Targets with one drive each: the owner of a name does not depend on their number of drives.
   NodeSet current;
   std::vector<PastEpoch> past;
   /// The version with which the number of copies on nodes changed last, of any bucket.
@@ -86,11 +84,11 @@ struct Ownership {
   [[nodiscard]] const Member* find(std::string_view id) const;
 };
 
-/// Error that says what is allowed, unless `zone` can be the name of a zone: 1 to 63 letters,
+/// Error that states the allowed form, unless `zone` can be the name of a zone: 1 to 63 letters,
 /// digits, '.', '_' and '-'.
 [[nodiscard]] Status check_zone(std::string_view zone);
 /// True if placement spreads copies over zones: each target that is to stay has one, whether it is
-/// up or not. So a cluster whose targets are given zones one by one moves its data once.
+/// up or not. So a cluster whose targets get zones one by one moves its data once.
 [[nodiscard]] bool zones_in_use(const std::vector<Member>& members);
 /// Zone of each member, by id, where placement spreads copies over at least two zones; else empty.
 [[nodiscard]] std::map<std::string, std::string> zones_by_id(const std::vector<Member>& members);
@@ -100,12 +98,12 @@ struct Ownership {
 /// The map after `map`, with these members. Its version is one higher; the set that owned until now
 /// becomes a past epoch when it is another.
 [[nodiscard]] Ownership with_members(const Ownership& map, std::vector<Member> members);
-/// The map without `id`, which past epochs have as lost: what only it held is given up. It is
-/// fenced by that: a target that is not in the map may join only when it is empty. Nothing when it
-/// is not a member.
+/// The map without `id`, which past epochs have as lost: objects that only it held are lost. It is
+/// fenced by that: a target that is not in the map may join only when it is empty. None if it is
+/// not a member.
 [[nodiscard]] std::optional<Ownership> without_member(const Ownership& map, std::string_view id);
-/// The map in which member `id` owns what it did, and is not believed to have anything that it had
-/// until now; `drive_set` is what it says of its drives.
+/// The map in which member `id` owns the same names, and is not believed to have its stored data of
+/// until now; `drive_set` is the number that it reports.
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
 /// The map from which on a bucket has another replica count: the set that owned until now becomes a
@@ -117,39 +115,39 @@ void note_replica_count(std::vector<PastReplicaCount>& before, const Ownership& 
                         std::uint32_t count);
 /// The map without the past epochs of which `done` (called with an id) is true for all their
 /// targets that are still members. Where `lost` is not empty, it must be true for all members of
-/// the map. Nothing when there is no such set.
+/// the map. None if there is no such epoch.
 template <class Done>
 [[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
 
-/// The map in which past epochs are kept only for members that are out, and for what was lost.
-/// Nothing when any other member is not `done`, or when that changes nothing.
+/// The map in which past epochs are kept only for members that are out, and for lost targets. None
+/// if any other member is not `done`, or if that changes no past epoch.
 [[nodiscard]] std::optional<Ownership> with_given_sets(
     const Ownership& map, const std::function<bool(const std::string&)>& done);
 
 /// The target that takes the writes of a name, once it may (hand_over.h). Empty: none.
 [[nodiscard]] const std::string& writer_of(const Ownership& map, std::uint64_t name_digest);
 
-/// Targets that may hold what the ones asked before them do not have.
+/// Targets that may hold versions that the ones asked before them do not have.
 struct ReadGroup {
   /// A record whose generation has a higher map version than this is newer than anything here.
   std::uint64_t last = 0;
   /// In HRW order.
   std::vector<std::string> replicas;
-  /// True if each of them may have lost what it had. Else all that was acknowledged lies on each,
+  /// True if each of them may have lost stored data. Else all that was acknowledged lies on each,
   /// so the answer of one is enough.
   bool all_needed = false;
 
   bool operator==(const ReadGroup&) const = default;
 };
 /// Targets that a replica must ask before it is authoritative for an answer, newest set first:
-/// those of past sets in which `self` has no replica of the name, or has lost what it had. `found`:
+/// those of past epochs in which `self` has no replica of the name, or has lost its copy. `found`:
 /// the map version of the best generation seen so far, 0 for none; groups that cannot have anything
-/// newer are left out. Empty: what `self` has is the answer, a miss as well.
+/// newer are left out. Empty: the version at `self` is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                                 std::uint64_t name_digest,
                                                 const ReplicaCount& count, std::uint64_t found);
 
-/// The replicas of a name in a past epoch that have not lost what they had. In HRW order.
+/// The replicas of a name in a past epoch that have not lost their copies. In HRW order.
 [[nodiscard]] std::vector<std::string> sure_replicas(const PastEpoch& set,
                                                      std::uint64_t name_digest,
                                                      const ReplicaCount& count);
@@ -158,7 +156,7 @@ struct ReadGroup {
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
 
 /// True if a tombstone at replica `self` may be forgotten: no target but the present replicas may
-/// hold the name, and all others of these have this tombstone or something newer
+/// hold the name, and all these but `self` have this tombstone or something newer
 /// (`others_confirmed`). A copy still on its way has an older map than the one in which that is so,
 /// and is refused (accepts_copy).
 [[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,

@@ -20,11 +20,11 @@ namespace tarn::cluster {
 /// and that a past epoch is kept for all names. The zones of a past epoch are those that placement
 /// used.
 [[nodiscard]] std::string encode(const Ownership& map);
-/// corrupt, with what is wrong, when that is not what encode() makes of a map.
+/// Decodes it. corrupt, with the fault, for a text that encode() does not make of a map.
 [[nodiscard]] Result<Ownership> decode_ownership(const std::string& text);
 
 /// The part "past" of that, and its reader, which needs version and owning targets of `map` and
-/// throws what says what is wrong.
+/// throws an exception that states the fault.
 [[nodiscard]] nlohmann::json past_json(const Ownership& map);
 [[nodiscard]] std::vector<PastEpoch> past_from(const nlohmann::json& in, const Ownership& map);
 

@@ -51,13 +51,12 @@ std::string sender(const Ownership& map, const PastEpoch& set, const Ids& leaver
   return "";
 }
 
-/// Those of the replicas `present` to which `self` gives the name because of one past epoch.
+/// Members of the replicas `present` to which `self` sends the name because of one past epoch.
 Ids receivers(const Ownership& map, const PastEpoch& set, const std::string& self,
               std::uint64_t digest, const ReplicaCount& count, const Ids& present) {
   const Ids before = replicas_in(set.nodes, digest, count.at(set.last));
   const Ids sure = sure_replicas(set, digest, count);
-  // Each target that still has it, was given it meanwhile, or has it back with a drive, gives it to
-  // all.
+  // Each target that still has it, got it meanwhile, or has it back with a drive, sends it to all.
   const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
   if (count.many() && (sure.empty() || is_lost)) return minus(present, {self});
   if (!rebalance_plan_has(sure, self)) return {};

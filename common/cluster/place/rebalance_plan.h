@@ -12,10 +12,10 @@ namespace tarn::cluster {
 /// Plan of a target for one name that it holds. A receiver is offered name and generation first and
 /// takes the bytes only when it has nothing as new. So a name offered by two moves once.
 struct NamePlan {
-  bool keep = false;              ///< it is a replica
-  std::vector<std::string> send;  ///< replicas that may lack it; this target gives it to them
-  /// When it is not kept: the other replicas, to which other targets give it. All must have it
-  /// before it goes here: a target that asks us then hears that we have nothing, and believes it.
+  bool keep = false;              ///< true if it is a replica
+  std::vector<std::string> send;  ///< replicas that may lack it; this target sends it to them
+  /// The other replicas of a name that is not kept; other targets send it to them. All must have it
+  /// before it goes here: a target that asks us later believes our answer that we have nothing.
   std::vector<std::string> confirm;
 };
 

@@ -9,7 +9,7 @@
 namespace tarn::cluster {
 namespace {
 
-/// Nothing of a target that does not stand, and where placement uses no zones.
+/// The zone of a target; none if it does not stand, or placement uses no zones.
 std::optional<std::string> zone_of(const NodeSet& standing, const std::string& id) {
   if (standing.zones() < 2) return std::nullopt;
   const auto indexes = std::views::iota(std::size_t{0}, standing.size());
@@ -19,7 +19,7 @@ std::optional<std::string> zone_of(const NodeSet& standing, const std::string& i
   return standing.zone(*at);
 }
 
-/// Nothing where an object is in slices only.
+/// The zone of the full copy; none if an object is in slices only.
 std::optional<std::string> zone_of_full_copy(const NodeSet& standing, const SliceNeeds& needs) {
   if (!needs.after_owner) return std::nullopt;
   return zone_of(standing, standing.owner(needs.name_digest));
@@ -124,7 +124,7 @@ class Planner {
   std::map<std::string, std::uint32_t> in_zone_;
 };
 
-/// How many lie together at one target, or in one zone, the most first.
+/// Numbers of slices at one target, or in one zone, the largest first.
 std::vector<std::size_t> together(const std::vector<std::string>& places) {
   std::map<std::string, std::size_t> count;
   for (const std::string& id : places) ++count[id];
@@ -145,8 +145,8 @@ std::vector<std::string> zones_of(const NodeSet& standing, const SliceNeeds& nee
   return out;
 }
 
-/// How many of `groups`, with so many slices each, the most first, may go: `spare` slices may, and
-/// one group of all `groups_max` must stay, since a record is to be left.
+/// Number of `groups`, with so many slices each, the largest first, that may go: `spare` slices
+/// may, and one group of all `groups_max` must stay, since a record is to be left.
 std::size_t groups_to_spare(const std::vector<std::size_t>& groups, std::size_t groups_max,
                             std::size_t spare) {
   std::size_t out = 0;
@@ -202,8 +202,8 @@ SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bo
   };
   reach.nodes = groups_to_spare(together(targets_of()), standing.size(), m);
   if (standing.zones() < 2) return reach;
-  // Where zones are not of one size it matters in which of them the owner is. One slice more may go
-  // where there is the full copy, but not one record more than m.
+  // If zones are not of one size, the zone of the owner matters. One slice more may go where there
+  // is the full copy, but not one record more than m.
   constexpr std::uint64_t kNames = 64;
   reach.zones = m;
   for (; needs.name_digest < kNames; ++needs.name_digest)

@@ -12,17 +12,17 @@
 
 namespace tarn::cluster {
 
-// Which target shall have which slice of an object (docs/decisions/019). Pure functions.
+// Plan of the targets for the slices of an object (docs/decisions/019). Pure functions.
 
 /// The targets between which slices are spread: members that stay, those that are down included,
 /// since nothing is moved for that. Without targets that are out, in maintenance, or leave.
 [[nodiscard]] NodeSet standing_members(const Ownership& map);
 
-/// Where a slice belongs; `id` empty: nowhere, there are not enough drives that take it.
+/// Place where a slice belongs; `id` empty: none, there are not enough drives that take it.
 struct SlicePlace {
   std::string id;
-  /// The how-manieth slice of the object it is at this target, from 0: each shall lie on a drive
-  /// of its own.
+  /// Its rank among the slices of the object at this target, from 0: each shall lie on a drive of
+  /// its own.
   std::uint32_t rank = 0;
 
   bool operator==(const SlicePlace&) const = default;
@@ -32,21 +32,22 @@ struct SlicePlace {
 struct SliceNeeds {
   std::uint64_t name_digest = 0;
   std::size_t slices = 0;  ///< k + m
-  /// The owner has the full copy beside them: slices lie on others, while there are enough.
+  /// True if the owner has the full copy beside them: slices lie on other targets, if there are
+  /// enough.
   bool after_owner = false;
   /// For each slice the target that has it, empty for none; no entries at all for a new object.
   std::span<const std::string> holders;
-  /// Bit i: slice i is there, or will be again by itself. Others are to be made anew.
+  /// Bit i: slice i is there, or will be again by itself. All other slices are to be made anew.
   std::uint32_t good = 0;
   /// True if a target can take a slice now: it is up and has room.
   std::function<bool(const std::string&)> takes;
 };
 
 /// A place for each slice. Holders are a set: a slice whose target is one of the wanted ones stays,
-/// whatever its number. Only as many others move as there are wanted places without one. Where a
-/// wanted place cannot be taken now, a good slice stays where it is. Another one goes to the zone
-/// with the fewest slices of the object, and there to the target with the fewest. Only targets that
-/// take it count.
+/// whatever its number. Only as many other slices move as there are wanted places without one.
+/// Where a wanted place cannot be taken now, a good slice stays where it is. Another one goes to
+/// the zone with the fewest slices of the object, and there to the target with the fewest. Only
+/// targets that take it count.
 [[nodiscard]] std::vector<SlicePlace> plan_slices(const NodeSet& standing, const SliceNeeds& needs);
 
 /// True if a slice has no place, or more slices are together at one target or in one zone than if
@@ -59,8 +60,8 @@ struct SliceNeeds {
 /// Room and safety of a cluster for objects of k + m slices while all of its targets take some.
 struct SliceReach {
   std::size_t drives = 0;  ///< of all targets: each slice of an object lies on one of its own
-  std::size_t nodes = 0;   ///< that any object survives the loss of, if it has all its slices
-  /// The same of zones; nothing where placement takes no heed of them.
+  std::size_t nodes = 0;   ///< number of targets whose loss any complete object survives
+  /// The same of zones; none if placement takes no heed of them.
   std::optional<std::size_t> zones = {};
 };
 /// `after_owner` as SliceNeeds has it.

@@ -14,9 +14,9 @@ namespace tarn::cluster {
                                 const std::function<bool(const std::string&)>& is_one);
 
 /// True if each acknowledged name of a bucket with this count has, in the present set or a past
-/// one, a replica that shows it. Such a replica has lost nothing, and `is_blind` (called with an
-/// id) is false for it: it shows all that it has. The union of what such targets show then leaves
-/// no name out. Pure.
+/// epoch, a replica that shows it. Such a replica has lost nothing, and `is_blind` (called with an
+/// id) is false for it: it shows all that it has. The union of the lists of such targets then
+/// leaves no name out. Pure.
 [[nodiscard]] bool shows_all_names(const Ownership& map, const ReplicaCount& count,
                                    const std::function<bool(const std::string&)>& is_blind);
 

@@ -30,7 +30,7 @@ constexpr std::size_t kUuidLength = 12;
 /// Value of a key bucket-name/...
 struct NameEntry {
   BucketId id{};
-  std::string made_by;  ///< random: tells whose transaction it was when an outcome is unknown
+  std::string made_by;  ///< random: identifies the transaction when an outcome is unknown
 };
 
 std::string bucket_changes_encode(const NameEntry& entry) {
@@ -48,7 +48,7 @@ Result<BucketRecord> decode_bucket(const KeyValue& item) {
   return parse_json<BucketRecord>(item.value, Errc::corrupt, subject_of_key(item.key));
 }
 
-/// Base of a change of buckets: nothing of it changes without a change of the counter.
+/// Base of a change of buckets: each change of it changes the counter.
 struct BucketBase {
   std::uint64_t version = 0;
   Revision version_revision = 0;
@@ -117,13 +117,13 @@ std::string utc_text(WallTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-/// Why an attempt failed, when it did not just come too late.
+/// Reason if an attempt failed, and did not just come too late.
 std::optional<Error> trouble(const Result<TransactionResult>& done) {
   if (done) return std::nullopt;
   return done.error();
 }
 
-/// After so many attempts: `last` is the trouble of the last one.
+/// Error after so many attempts: `last` is the trouble of the last one.
 Error gave_up(const api::Bucket& name, std::string_view what, const std::optional<Error>& last) {
   const std::string why =
       last ? last->message : fmt::format("buckets changed {} times meanwhile", Attempts::kMost);
@@ -177,7 +177,7 @@ Status check_drives(const NodeSet& standing, const api::CodingProps& coding) {
               k, m, k + m, drives, choice);
 }
 
-/// Properties of a coded bucket, as the targets that there are take them. No target may be given a
+/// Properties of a coded bucket, as the targets that there are take them. No target may get a
 /// record that it cannot read.
 Task<Result<BucketProps>> fit_to_targets(ClusterView& view, BucketProps props) {
   const auto coding = api::coding_of(props);
@@ -230,13 +230,13 @@ Error being_destroyed(const api::Bucket& name) {
 
 namespace {
 
-/// A bucket that is marked, and the version of bucket metadata that says so.
+/// A bucket that is marked, and the version of bucket metadata with the mark.
 struct Marked {
   BucketId id{};
   std::uint64_t version = 0;
 };
 
-/// The first step of a destroy; nothing to do when it is marked already.
+/// The first step of a destroy; a no-op if it is marked already.
 Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name,
                                  Afterwards afterwards) {
   std::optional<Error> last;
@@ -266,7 +266,8 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
   co_return fail(gave_up(name, "destroyed", last));
 }
 
-/// The second one. Ok as well when others have done it: that name may be another bucket's by now.
+/// The second one. Ok as well if another call has done it: that name may be another bucket's by
+/// now.
 Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name, BucketId id) {
   std::optional<Error> last;
   for (Attempts attempts; co_await attempts.next();) {
@@ -379,7 +380,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     if (bucket.ending) co_return fail(being_destroyed(name));
     CO_TRY(BucketProps props, change(bucket.props));
-    if (props == bucket.props) {  // so too when an earlier attempt was done unknown to us
+    if (props == bucket.props) {  // so too if an earlier attempt was done unknown to us
       co_await refresh(view);
       co_return bucket;
     }
@@ -440,7 +441,7 @@ Task<Result<std::string>> bootstrap(MetaStore& store, std::string default_bucket
       name.name = default_bucket;
       put_bucket({BucketId{1}, name, {}, clock.wall_time().count(), {}, {}}, "bootstrap", make);
     }
-    // Lost, or its outcome unknown: the next look tells what cluster there is.
+    // Lost, or its outcome unknown: the next look shows the present cluster.
     const auto done = co_await store.commit(std::move(make));
     if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
   }

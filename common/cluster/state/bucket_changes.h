@@ -36,15 +36,15 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
                                          BucketProps props, Clock& clock);
 /// The state that a destroyed bucket leaves.
 enum class Afterwards : std::uint8_t {
-  gone,  ///< nothing
+  gone,  ///< no bucket
   empty  ///< a new bucket with its name and its properties
 };
 /// Destroys a bucket in two steps, each of which every live node has acknowledged before the next:
 /// it is marked, and nodes that know the mark refuse requests (BucketRecord::ending); then it is
-/// gone. Without the first step, a node that is late would show objects that others deny. timeout
-/// when a node has not acknowledged within `limit`, twice that in all: the bucket is marked then,
-/// or gone, and the call may be repeated. bucket_not_found when there is none. The first call for a
-/// bucket says what comes `afterwards`.
+/// gone. Without the first step, a node that is late would show objects that other nodes deny.
+/// timeout when a node has not acknowledged within `limit`, twice that in all: the bucket is marked
+/// then, or gone, and the call may be repeated. bucket_not_found when there is none. The first call
+/// for a bucket decides on `afterwards`.
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                             std::chrono::milliseconds limit,
                             Afterwards afterwards = Afterwards::gone);
@@ -56,19 +56,19 @@ Task<Status> finish_destroy(MetaStore& store, ClusterView& view, api::Bucket nam
                             std::uint64_t bmd_version, std::chrono::milliseconds limit);
 /// Returns the error for a request to a bucket that is marked.
 [[nodiscard]] Error being_destroyed(const api::Bucket& name);
-/// Gives bucket `from` the name `to`, in one transaction: its id, its objects and where they lie
-/// stay (docs/decisions/009). bucket_exists when `to` exists, unless it is `from` renamed before.
-/// With `given_by`, an earlier result of name_given_by() for `from`: bucket_not_found when that
-/// differs now. Returns the bucket as it is then.
+/// Renames bucket `from` to `to`, in one transaction: its id, its objects and their places stay
+/// (docs/decisions/009). bucket_exists when `to` exists, unless it is `from` renamed before. With
+/// `given_by`, an earlier result of name_given_by() for `from`: bucket_not_found when that differs
+/// now. Returns the bucket as it is then.
 Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, api::Bucket from,
                                          api::Bucket to,
                                          std::optional<std::string> given_by = std::nullopt);
-/// Returns the random id of the change that gave a bucket this name: it differs after the name was
-/// given away and back. Empty when no bucket has it. unavailable when the store cannot be read.
+/// Returns the random id of the change that made a bucket have this name: it differs after a rename
+/// away and back. Empty when no bucket has it. unavailable when the store cannot be read.
 Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name);
-/// Gives the bucket the properties that `change` makes of those it has; nothing is written when
-/// they are equal. `change` may be asked several times. Returns the bucket as it is then. Errors of
-/// `change` are passed on. Another number of copies on nodes comes with a new map
+/// Sets the properties that `change` makes of those of the bucket; nothing is written when they are
+/// equal. `change` may be asked several times. Returns the bucket as it is then. Errors of `change`
+/// are passed on. Another number of copies on nodes comes with a new map
 /// (BucketRecord::replica_count()); unsupported for a bucket that has had copies on drives.
 using PropsChange = std::function<Result<BucketProps>(const BucketProps&)>;
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,

@@ -22,7 +22,8 @@ struct Advertised {
   std::string url;  ///< empty: none is named
   std::vector<ClientAddress> networks;
 };
-/// Errors: invalid_argument for what is neither, for two URLs, for a network that is named twice.
+/// Errors: invalid_argument for a word of another form, for two URLs, for a network that is named
+/// twice.
 [[nodiscard]] Result<Advertised> parse_advertised(const std::vector<std::string>& words);
 
 }  // namespace tarn::cluster

@@ -31,8 +31,8 @@ enum class Kind : std::uint8_t {
   flag,      // true or false, a word here and a truth value in AIStore's configuration
 };
 
-/// A setting that nodes act upon: the one place that knows its name, its default and what it may
-/// be.
+/// A setting that nodes act upon: the one place that knows its name, its default and its allowed
+/// values.
 struct Row {
   std::string_view name;
   std::string_view other;  ///< another name: that of --set, or one that it had before
@@ -205,7 +205,7 @@ json typed(const json& value, const json& initial) {
   return flag && !text.empty() ? json(*flag) : value;
 }
 
-/// Why there is no setting of this name.
+/// Reason why there is no setting of this name.
 Error no_such(const std::string& name) {
   if (contains(kOfTheStart, name))
     return {Errc::invalid_argument,
@@ -226,7 +226,7 @@ Error no_such(const std::string& name) {
                       name, known)};
 }
 
-/// True if a value that is no choice is what it always is: then setting it changes nothing.
+/// True if a value that is no choice equals its only value: then setting it changes nothing.
 bool is_as_it_is(const std::string& name, const json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
   return (name == "features" && text == "0") ||
@@ -249,7 +249,7 @@ Status cluster_config_take(const std::string& given_name, const std::string& giv
   if (const Row* row = find_row(name)) {
     const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
     TRY(const std::string kept, checked_text(*row, text));
-    out[std::string(row->name)] = dump(json(kept));  // the default, too: --set may say otherwise
+    out[std::string(row->name)] = dump(json(kept));  // the default, too: --set may differ
     return {};
   }
   if (is_of_buckets(name)) {
@@ -279,7 +279,7 @@ Status check_together(const ConfigValues& values) {
     return fail(Errc::invalid_argument,
                 "setting 'space.highwm' ({}) cannot be above 'space.out_of_space' ({})",
                 number_of(values, "space.highwm"), number_of(values, "space.out_of_space"));
-  // The default may be: then the high watermark counts for both.
+  // The default may be higher: then the high watermark counts for both.
   const std::uint64_t low = number_of(values, "space.lowwm");
   if (low != number_of({}, "space.lowwm") && low > number_of(values, "space.highwm"))
     return fail(Errc::invalid_argument,

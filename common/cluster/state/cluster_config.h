@@ -18,15 +18,15 @@ class Query;
 
 namespace tarn::cluster {
 
-/// Settings by name and what they are set to, as JSON: "log.level" to "\"debug\"".
+/// Settings by name, with their values as JSON: "log.level" to "\"debug\"".
 using ConfigValues = std::map<std::string, std::string>;
 
 /// Settings that operators have made for all nodes of a cluster, while it runs. Kept in the meta
 /// store.
 struct ClusterConfig {
-  std::uint64_t version = 0;    ///< counts changes; 0: nothing was ever set
-  std::int64_t changed_ns = 0;  ///< when it was changed last, Unix time
-  ConfigValues values;          ///< of what was set; names of later versions stay
+  std::uint64_t version = 0;    ///< counts changes; 0: no value was ever set
+  std::int64_t changed_ns = 0;  ///< time of the last change, Unix time
+  ConfigValues values;          ///< of settings that were set; names of later versions stay
 
   bool operator==(const ClusterConfig&) const = default;
 };
@@ -40,30 +40,29 @@ void from_json(const nlohmann::json& in, ClusterConfig& config);
 
 /// Change that a message asks for: AIStore's {"action":"set-config","value":{"log":{"level":"4"}}},
 /// or "log.level=4" in the query. Keys of `action` and null leaves are left out, "transient" and
-/// "action" are no settings. invalid_argument for a message that is none, and when nothing is to be
-/// set.
+/// "action" are no settings. invalid_argument for a message that is none, and if it sets no value.
 struct ConfigChange {
-  ConfigValues values;     ///< as they were given
-  bool transient = false;  ///< until the nodes end
+  ConfigValues values;     ///< as the message has them
+  bool transient = false;  ///< in force until the nodes end
 };
 [[nodiscard]] Result<ConfigChange> parse_config_change(const api::Query& query,
                                                        const api::Action& action);
 
 /// `wanted` as it will be kept: each value checked alone. Errors as with_config().
 [[nodiscard]] Result<ConfigValues> checked_config(const ConfigValues& wanted);
-/// `before` with `wanted`, checked; all of it or nothing. Errors name the setting, what was given
-/// and what is allowed: invalid_argument for what is wrong, unsupported for what belongs to later
-/// work and for settings of AIStore that Tarn does not have.
+/// `before` with `wanted`, checked; all of it or nothing. Errors name the setting, its value and
+/// the allowed values: invalid_argument for wrong values, unsupported for those of later work and
+/// for settings of AIStore that Tarn does not have.
 [[nodiscard]] Result<ConfigValues> with_config(ConfigValues before, const ConfigValues& wanted);
 /// `before` without the settings of these names: they have their default again. invalid_argument
 /// for a name that is no setting.
 [[nodiscard]] Result<ConfigValues> without_config(ConfigValues before,
                                                   const std::vector<std::string>& names);
-/// invalid_argument when `values` has something that only all nodes together can have: what new
-/// buckets begin with.
+/// invalid_argument when `values` has a setting that only all nodes together can have: properties
+/// of new buckets.
 Status check_for_one_node(const ConfigValues& values);
 
-/// The properties that a new bucket has when nothing else is said.
+/// The properties that a new bucket has by default.
 [[nodiscard]] Result<api::BucketProps> bucket_defaults(const ClusterConfig& config);
 
 /// Reads values by name, as the meta store and nodes keep them. Former names of settings, which

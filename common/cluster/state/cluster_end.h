@@ -13,7 +13,7 @@
 namespace tarn::cluster {
 
 /// The end of a whole cluster. Flags of its nodes in the map record that an operator wants it, so
-/// every node hears of it. Each proxy that comes to lead goes on with it:
+/// every node learns of it. Each proxy that comes to lead goes on with it:
 ///
 ///   the order is in the map -> all buckets are destroyed, when user data is to go
 ///   -> each target ends: drives closed (and emptied), its note /tarn/ended/<id> written
@@ -27,10 +27,10 @@ enum : std::uint64_t {
 
 /// True if the cluster of this map ends.
 [[nodiscard]] bool is_ending(const Smap& map);
-/// True if what users stored is to be erased with it.
+/// True if users' data is to be erased with it.
 [[nodiscard]] bool ends_erased(const Smap& map);
 
-/// The map, one version higher, of a cluster that is to end; `map` itself when it says so already.
+/// The map, one version higher, of a cluster that is to end; `map` itself if it ends already.
 /// `ended`: targets that have written their note. A node that is not up is left out with `force`,
 /// else conflict, naming it. Proxies that are down because the cluster ends do not count. conflict
 /// also when it ends already with another `erase`.

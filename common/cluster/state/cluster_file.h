@@ -17,8 +17,8 @@ namespace tarn::cluster {
 /// Its uuid, revision, map, bucket metadata and configuration. corrupt when it cannot be read.
 [[nodiscard]] Result<ClusterState> decode_cluster_file(std::string_view text);
 
-/// Ok if a target whose drive has seen `seen` may work by `state`. Else conflict, saying what to
-/// do: the store that `state` comes from lost something meanwhile.
+/// Ok if a target whose drive has seen `seen` may work by `state`. Else conflict, with advice: the
+/// store that `state` comes from lost data meanwhile.
 Status check_not_older(const ClusterState& seen, const ClusterState& state);
 
 }  // namespace tarn::cluster

@@ -81,9 +81,9 @@ struct ClusterView::Impl {
   Task<Status> follow_once();
   Task<Status> watch(Revision from);
   Task<Status> poll();
-  /// Where our knowledge stands: no read that is sent from now on may bring less.
+  /// Revision of our knowledge: no read that is sent from now on may bring less.
   Revision ordinal();
-  /// Takes what was read or watched; `asked` was our ordinal() when we asked.
+  /// Takes keys that were read or watched; `asked` was our ordinal() when we asked.
   Status install(const RangeResult& all, Revision asked);
   Status install(const WatchBatch& batch);
   Status publish() TARN_REQUIRES(mutex);
@@ -117,8 +117,8 @@ Revision ClusterView::Impl::ordinal() {
   return builder.ordinal();
 }
 
-/// A store that has lost its data, or was put back to an older state, is refused: nothing that it
-/// says is acted on, and it counts as out of reach.
+/// A store that has lost its data, or was put back to an older state, is refused: no answer of it
+/// is acted on, and it counts as out of reach.
 Status ClusterView::Impl::install(const RangeResult& all, Revision asked) {
   const MutexLock lock(mutex);
   StateBuilder read;
@@ -136,7 +136,7 @@ Status ClusterView::Impl::install(const RangeResult& all, Revision asked) {
 
 Status ClusterView::Impl::install(const WatchBatch& batch) {
   const MutexLock lock(mutex);
-  // A range on another loop may have been faster: what it brought holds these events already.
+  // A range on another loop may have been faster: its result holds these events already.
   if (batch.revision <= builder.revision()) return {};
   builder.apply(batch);
   return publish();

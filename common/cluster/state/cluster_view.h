@@ -37,14 +37,14 @@ class ClusterView {
   /// unavailable when the store cannot be reached, or itself has no such version yet.
   Task<Result<std::shared_ptr<const ClusterState>>> at_least(std::uint64_t map_version,
                                                              std::uint64_t bmd_version);
-  /// Reads the store now: what a proxy does before it says that a bucket does not exist.
+  /// Reads the store now: a proxy does so before it answers that a bucket does not exist.
   Task<Result<std::shared_ptr<const ClusterState>>> fresh();
-  /// When the store last answered, and our state was what it said or was made of that. A node that
-  /// could not read the map for one term stops renewing its lease.
+  /// Time at which the store last answered, and our state was its answer or was made of that. A
+  /// node that could not read the map for one term stops renewing its lease.
   [[nodiscard]] BootTime last_contact() const;
   /// Calls `listener` on the follower's loop after each new state, with the old and the new one.
   /// States that load(), fresh() or at_least() brought count as well; several changes may be one
-  /// call. A listener that is added while the follower runs hears of the changes from then on. Any
+  /// call. A listener that is added while the follower runs gets the changes from then on. Any
   /// thread.
   void on_change(std::function<void(const ClusterState&, const ClusterState&)> listener);
   /// Rings after those calls.

@@ -9,7 +9,7 @@
 
 namespace tarn::cluster {
 
-/// Gives the cluster the configuration that `change` makes of the one it has, by compare-and-swap,
+/// Sets the configuration that `change` makes of the cluster's present one, by compare-and-swap,
 /// and brings the view up to date. Nothing is written when nothing changes. `change` may be asked
 /// several times; its errors are passed on. Returns the configuration as it is then. Errors:
 /// unavailable.

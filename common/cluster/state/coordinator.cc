@@ -56,7 +56,7 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
   return step;
 }
 
-/// A target whose drives are others than the map knows may have lost what it held.
+/// A target whose drives differ from those that the map knows may have lost stored data.
 std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
   for (const TargetStatus& status : state.live) {
     const Member* member = state.map->find(status.id);
@@ -86,8 +86,8 @@ std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
   return step;
 }
 
-/// Members that have gone for good: away too long, or decommissioned and empty, or given up with
-/// what they hold. A live member has the settled map in force, so it knows what is to become of it.
+/// Members that have gone for good: away too long, or decommissioned and empty, or removed with
+/// their objects. A live member has the settled map in force, so it knows its flags.
 std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
                                              const AbsentFor& absent_for,
                                              const AbsenceLimits& limits) {

@@ -12,7 +12,7 @@
 
 namespace tarn::cluster {
 
-/// When a node that is away counts as what.
+/// Times after which a node that is away counts as out.
 struct AbsenceLimits {
   std::chrono::nanoseconds out_after = std::chrono::minutes(15);  ///< of a target
   std::chrono::nanoseconds proxy_out_after = std::chrono::minutes(15);
@@ -34,12 +34,12 @@ struct CoordinatorStep {
 /// Time that a node has had no lease, as far as the coordinator has seen.
 using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>;
 
-/// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
-/// the map version that all live targets have put in force; publishes nodes that went down, came
-/// back, are out, have other drives, are to be fenced, or have left for good; forgets past epochs
-/// whose members hold nothing of others, and keeps them only for members that are out when all
-/// others have given theirs. Pure. Two coordinators at the same time do no harm: each step is a
-/// compare-and-swap, and `state` is one consistent reading of the store, however old.
+/// The next step of the holder of the coordinator lease, none when all is done: settles the map
+/// version that all live targets have put in force; publishes nodes that went down, came back, are
+/// out, have other drives, are to be fenced, or have left for good; forgets past epochs whose
+/// members hold only their own names, and keeps them only for members that are out once the rest is
+/// done. Pure. Two coordinators at the same time do no harm: each step is a compare-and-swap, and
+/// `state` is one consistent reading of the store, however old.
 [[nodiscard]] std::optional<CoordinatorStep> next_step(const OwnershipState& state,
                                                        const AbsentFor& absent_for,
                                                        const AbsenceLimits& limits);

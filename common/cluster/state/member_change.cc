@@ -44,7 +44,7 @@ tl::unexpected<Error> member_change_wrong(const Node& node, std::string_view why
   return fail(Errc::invalid_argument, "node {} {}", node.id, why);
 }
 
-/// Checks what stands against `change`, but for what next_flags() checks.
+/// Checks for obstacles to `change`, but for those that next_flags() checks.
 Status check_node(const Smap& map, const std::set<std::string>& live, const MemberChange& change,
                   const Node& node) {
   if (change.action == Action::stop_maintenance) {

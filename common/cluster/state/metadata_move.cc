@@ -31,7 +31,7 @@ std::string value_of(const RangeResult& all, std::string_view key) {
   return "";
 }
 
-/// A transaction that must hold. `problem` says what it means when it does not.
+/// A transaction that must hold. `problem` explains a failure.
 Task<Result<Revision>> must_commit(MetaStore& store, Transaction transaction,
                                    std::string_view problem) {
   CO_TRY(const auto done, co_await store.commit(std::move(transaction)));
@@ -43,7 +43,7 @@ constexpr std::string_view kInUse =
     "another process writes to the new meta store: stop the proxies that use it, and "
     "begin again";
 
-/// An empty place for the cluster `uuid`; what an earlier attempt has left is removed. Returns the
+/// An empty place for the cluster `uuid`; keys of an earlier attempt are removed. Returns the
 /// revision of the note that keeps new clusters out.
 Task<Result<Revision>> prepare(MetaStore& to, std::string uuid) {
   CO_TRY(const auto there, co_await read_all(to));
@@ -139,7 +139,7 @@ Task<Result<Moved>> move_metadata(MetaStore& from, MetaStore& to, std::string wh
                    state->moved_to);
   const Items items = movable(all);
   const Moved moved{state->uuid, items.size(), count_buckets(items), state->revision};
-  if (!state->moved_to.empty()) {  // interrupted after its last step: nothing is left to do
+  if (!state->moved_to.empty()) {  // interrupted after its last step: all work is done
     CO_TRY(const auto there, co_await read_all(to));
     if (value_of(there, keys::kCluster) == moved.uuid) co_return moved;
   }

@@ -9,12 +9,12 @@
 #include "common/cluster/state/state.h"
 #include "common/cluster/store/meta_store.h"
 
-// How the state of a cluster comes to another meta store (docs/decisions/010). The new store begins
+// Move of the state of a cluster to another meta store (docs/decisions/010). The new store begins
 // at revision 1; since revisions are part of every object's generation, it gets a base that is
 // added to them.
 namespace tarn::cluster {
 
-/// Summary of what was brought to the new store.
+/// Summary of the keys that came to the new store.
 struct Moved {
   std::string uuid;
   std::size_t keys = 0;
@@ -29,13 +29,13 @@ struct Moved {
 Task<Result<Moved>> move_metadata(MetaStore& from, MetaStore& to, std::string where,
                                   std::string secret_check);
 
-/// How far versions and revisions jump when a store is made anew from the drives: what was lost
+/// Jump of versions and revisions when a store is made anew from the drives: the part that was lost
 /// with the old one, and stands on no drive, was less.
 inline constexpr std::uint64_t kVersionJump = 1'000'000;
 inline constexpr Revision kRevisionJump = Revision{1} << 40;
 
-/// The newest of what drives have seen; map, buckets and dead buckets of one moment. conflict when
-/// they are of different clusters, invalid_argument when there are none.
+/// The newest state that drives have seen; map, buckets and dead buckets of one moment. conflict
+/// when they are of different clusters, invalid_argument when there are none.
 [[nodiscard]] Result<ClusterState> newest_of(const std::vector<ClusterState>& seen);
 /// State with which the cluster goes on: targets and buckets of `seen`, versions and revisions
 /// beyond all that may have been. Proxies come back by themselves. A cluster that was ended lives

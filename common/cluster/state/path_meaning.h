@@ -7,8 +7,9 @@
 
 namespace tarn::cluster {
 
-/// A path of one segment is a bucket, or else an object of the default bucket. Of an object that is
-/// to get this name in the default bucket `bucket`: conflict when a bucket has the path already.
+/// Check of an object that is to get this name in the default bucket `bucket`: conflict if a bucket
+/// has the path already. A path of one segment is a bucket, or else an object of the default
+/// bucket.
 [[nodiscard]] Status check_path_is_no_bucket(const ClusterState& state, const api::Bucket& bucket,
                                              std::string_view object);
 

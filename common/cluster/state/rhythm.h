@@ -13,18 +13,18 @@ struct LeaseTerm {
 
   /// A node's own count ends this long before the store's.
   [[nodiscard]] constexpr std::chrono::milliseconds margin() const { return term / 8; }
-  /// Between renewals, answered or not.
+  /// Time between renewals, answered or not.
   [[nodiscard]] constexpr std::chrono::milliseconds renew_every() const { return term / 4; }
-  /// Until a renewal that failed is tried again.
+  /// Pause before a renewal that failed is tried again.
   [[nodiscard]] constexpr std::chrono::milliseconds retry_after() const { return term / 20; }
-  /// Between answered renewals, beyond which the log says that they come late.
+  /// Time between answered renewals, beyond which the log warns that they come late.
   [[nodiscard]] constexpr std::chrono::milliseconds late_after() const { return term / 2; }
-  /// Between requests to the meta store for the newest versions ...
+  /// Time between requests to the meta store for the newest versions ...
   [[nodiscard]] constexpr std::chrono::milliseconds poll_every() const { return term / 4; }
 };
 /// ... and every so many times for everything, since the set of live nodes has no version.
 inline constexpr int kPollsPerReload = 30;
-/// A target says on each stream of heartbeats that it lives.
+/// Time between a target's messages on each stream of heartbeats.
 inline constexpr std::chrono::milliseconds kHeartbeatEvery{1'000};
 
 }  // namespace tarn::cluster

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kFlagIc = 2;  // AIStore's "information centre": up to three proxies
 constexpr int kIcMembersMax = 3;
-constexpr std::uint64_t kAistoreFlags = 0xffff;  // those above are ours
+constexpr std::uint64_t kAistoreFlags = 0xffff;  // flags above these are ours
 
 std::string_view role_text(Role role) { return role == Role::proxy ? "proxy" : "target"; }
 

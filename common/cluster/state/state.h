@@ -37,13 +37,13 @@ struct ClientAddress {
 struct Node {
   std::string id;
   Role role = Role::target;
-  std::string public_url;  ///< "http://10.0.0.6:8081": what clients are redirected to
+  std::string public_url;                       ///< "http://10.0.0.6:8081": the target of redirects
   std::vector<ClientAddress> client_addresses;  ///< in place of public_url (client_addresses.h)
   std::string relay_url;                        ///< proxies only
   std::string internal_url;                     ///< node to node
-  std::uint64_t flags = 0;                      ///< those of a Member (ownership.h)
+  std::uint64_t flags = 0;                      ///< as a Member has them (ownership.h)
   double weight = 1.0;
-  std::uint32_t drives = 1;     ///< between how many drives copies of one object may be spread
+  std::uint32_t drives = 1;     ///< number of those over which copies of one object may be spread
   std::uint64_t digest = 0;     ///< placement_digest(id)
   std::uint64_t drive_set = 0;  ///< as a Member has it
   std::string zone = {};        ///< as a Member has it; of targets
@@ -79,10 +79,10 @@ struct Smap {
   /// Targets that placement may choose from, in the order of their ids.
   [[nodiscard]] std::vector<const Node*> placeable_targets() const;
 };
-/// The part of `map` that says whose a name is.
+/// The part of `map` that decides the owner of a name.
 [[nodiscard]] Ownership ownership_of(const Smap& map);
-/// Gives `map` what `next`, made from ownership_of(map), says: version, past epochs, flags, weights
-/// and zones of targets. Targets that are no members of it go.
+/// Copies from `next`, made from ownership_of(map), into `map`: version, past epochs, flags,
+/// weights and zones of targets. Targets that are no members of it go.
 void take_ownership(Smap& map, const Ownership& next);
 /// Format of the meta store (keys::kSchema) that holds `map`.
 [[nodiscard]] std::string_view schema_of(const Smap& map);
@@ -104,15 +104,15 @@ struct BucketRecord {
   /// objects are placed for ever, so that a rename moves nothing.
   std::optional<api::Bucket> first_name;
   /// Of a bucket that was renamed: its name before this one, so that a rename may be asked for
-  /// again by a client that did not hear the answer.
+  /// again by a client that did not get the answer.
   std::optional<api::Bucket> former_name;
-  /// On how many nodes its objects had copies before what `props` say, the smallest `last` first.
+  /// Numbers of nodes on which its objects had copies before `props`, the smallest `last` first.
   /// One of more than 1 stays for ever.
   std::vector<PastReplicaCount> past_replica_counts = {};
   /// True if it is being destroyed: a node that knows that no longer answers for its objects. So no
-  /// client reads them after one has been told that they are gone (destroy_bucket()).
+  /// client reads them after a destroy was acknowledged (destroy_bucket()).
   bool ending = false;
-  /// Of one that is ending: an empty one with the same name and properties follows it.
+  /// True if an empty one with the same name and properties follows one that is ending.
   bool comes_again = false;
 
   /// Number of replicas of its objects, by map version.
@@ -149,7 +149,7 @@ struct Bmd {
 struct ClusterState {
   /// Of the meta store, counted on from the stores that the cluster had before: it only grows.
   std::int64_t revision = 0;
-  std::int64_t revision_base = 0;  ///< of it: what the stores before have used up (decision 010)
+  std::int64_t revision_base = 0;  ///< of it: revisions of earlier stores (decision 010)
   std::string uuid;
   Smap map;
   Bmd bmd;
@@ -159,7 +159,7 @@ struct ClusterState {
   std::shared_ptr<const OwnershipState> ownership;
   std::string primary;   ///< id of the proxy that holds the lease of the primary; or empty
   std::string moved_to;  ///< not empty: the cluster's state lives there now, not here
-  ClusterConfig config;  ///< what operators have set for all nodes
+  ClusterConfig config;  ///< settings that operators have made for all nodes
 };
 
 /// The target that owns `uname`: HRW over the targets that may own names. Null when there are none.

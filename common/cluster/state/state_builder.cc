@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A state that is being put together, and what it takes to say whose names are whose.
+/// A state that is being put together, and the input of the ownership of names.
 struct Draft {
   ClusterState state;
   std::uint64_t settled = 0;

@@ -35,7 +35,7 @@ struct LiveRecord {
 /// corrupt, naming the node.
 [[nodiscard]] Result<LiveRecord> decode_live(const KeyValue& item);
 
-/// Puts together what the keys of one revision say of ownership: the map, the settled version, the
+/// Puts together the ownership in the keys of one revision: the map, the settled version, the
 /// records of live nodes (by id).
 [[nodiscard]] std::shared_ptr<const OwnershipState> ownership_state(
     Revision revision, const Smap& map, std::uint64_t settled,
@@ -55,10 +55,10 @@ struct LiveRecord {
 /// leases. Not thread-safe.
 class StateBuilder {
  public:
-  /// Everything under keys::kAll at one revision.
+  /// Takes all keys under keys::kAll at one revision.
   void reset(const RangeResult& all);
   void apply(const WatchBatch& batch);
-  /// Of the store: where a watch goes on.
+  /// Revision of the store at which a watch goes on.
   [[nodiscard]] Revision revision() const { return revision_; }
   /// The same counted on from the stores that the cluster had before (ClusterState::revision).
   [[nodiscard]] Revision ordinal() const;

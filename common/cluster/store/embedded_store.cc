@@ -25,18 +25,19 @@ using Wake = asio::experimental::concurrent_channel<void(boost::system::error_co
 using namespace std::chrono_literals;
 
 constexpr std::size_t kQueueMax = 1'024;
-/// How often the thread looks at the clock while leases run, so that one moved by hand is noticed
-/// too.
+/// Interval at which the thread looks at the clock while leases run, so that one moved by hand is
+/// noticed too.
 constexpr auto kLeasePoll = 500ms;
-/// How long the store refuses changes before it opens its database again after a failed write.
+/// Time for which the store refuses changes before it opens its database again after a failed
+/// write.
 constexpr auto kReopenPause = 1s;
 constexpr std::chrono::seconds kLeaseMax{24 * 3600};
 
 }  // namespace
 
-/// Shared with the coroutines of watches, so that a store that stops can still say so to them.
+/// Shared with the coroutines of watches, so that a store that stops can still end them.
 ///
-/// Changes are decided and applied by one thread only, so what it plans stays true while it writes
+/// Changes are decided and applied by one thread only, so its plan stays true while it writes
 /// without the mutex.
 struct EmbeddedStore::Core {
   Core(std::filesystem::path where, Clock& time, std::unique_ptr<MetaDatabase> opened)
@@ -148,7 +149,7 @@ Result<Revision> EmbeddedStore::Core::change(Plan plan) {
 Status EmbeddedStore::Core::make_durable(const Change& change) {
   const auto written = database->write(change);
   if (written) return {};
-  // The change may be on disk or not. Nothing else is written before a new look has told which.
+  // The change may be on disk or not. No further change is written before a new look has shown it.
   obs::log("meta").error("commit failed dir={} err={}", directory.string(),
                          written.error().message);
   database.reset();
@@ -221,7 +222,7 @@ Result<std::unique_ptr<EmbeddedStore>> EmbeddedStore::open(const std::filesystem
   return std::unique_ptr<EmbeddedStore>(new EmbeddedStore(std::move(impl)));
 }
 
-/// Runs `work` on the store's thread and comes back with what it returned.
+/// Runs `work` on the store's thread and comes back with its result.
 template <class T, class Work>
 Task<Result<T>> EmbeddedStore::on_thread(Work work) {
   const auto core = impl_->core;
@@ -310,7 +311,8 @@ Task<Status> EmbeddedStore::watch(std::string prefix, Revision from,
     from = next.revision + 1;
     if (!next.events.empty() && !sink(std::move(next))) co_return Status();
     if (more) continue;
-    // A cancellation is told once, to what waits then; here it may have met a wake-up on its way.
+    // A cancellation reaches only a wait that is under way; here it may have met a wake-up on its
+    // way.
     if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the watch was cancelled");
     const auto [error] = co_await wake->async_receive(kTuple);
     if (error) co_return fail(Errc::cancelled, "the watch was cancelled");

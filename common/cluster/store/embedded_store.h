@@ -16,19 +16,19 @@ namespace tarn::cluster {
 ///
 /// After a failed write (a full or failing drive) changes are refused as unavailable until the
 /// database could be opened anew. Opening is tried once a second; only when it succeeds is the
-/// outcome of that write known. Watches end with unavailable when the store is destroyed; nothing
-/// else may be under way then.
+/// outcome of that write known. Watches end with unavailable when the store is destroyed; no other
+/// call may be under way then.
 class EmbeddedStore final : public MetaStore {
  public:
   /// Opens or makes the store in `directory`. conflict when another process has it open (exactly
-  /// one proxy runs with the embedded store); corrupt when it cannot be read or has lost what had
-  /// been acknowledged: nothing on disk was changed then. Blocks.
+  /// one proxy runs with the embedded store); corrupt when it cannot be read or has lost
+  /// acknowledged changes: then no file was changed. Blocks.
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedStore>> open(
       const std::filesystem::path& directory, Clock& clock);
   ~EmbeddedStore() override;
 
   /// Ends all watches with unavailable, also those of other nodes, which would otherwise hold up
-  /// the graceful stop of the listener that serves them. Everything else goes on. Thread-safe.
+  /// the graceful stop of the listener that serves them. All else goes on. Thread-safe.
   void end_watches();
 
   Task<Result<RangeResult>> range(RangeRequest request) override;

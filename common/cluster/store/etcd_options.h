@@ -12,7 +12,7 @@
 
 namespace tarn::cluster {
 
-/// Where etcd is and how it lets us in: the same flags of all programs.
+/// Address of etcd and our proof of identity there: the same flags of all programs.
 struct EtcdOptions {
   std::vector<std::string> endpoints;  ///< "http://10.0.0.5:2379" or https; empty: no etcd
   http::TlsFiles tls;
@@ -33,11 +33,11 @@ struct EtcdOptions {
   }
 };
 
-/// The URLs of "http://a:2379,http://b:2379". invalid_argument for what is none.
+/// The URLs of "http://a:2379,http://b:2379". invalid_argument for other words.
 [[nodiscard]] Result<std::vector<std::string>> parse_endpoints(std::string_view text);
 
-/// The store that `options` name; nothing is asked of it yet. invalid_argument for options that do
-/// not go together and files that cannot be used.
+/// The store that `options` name; no call is made yet. invalid_argument for options that do not go
+/// together and files that cannot be used.
 [[nodiscard]] Result<std::unique_ptr<MetaStore>> open_etcd(const EtcdOptions& options);
 
 }  // namespace tarn::cluster

@@ -97,7 +97,7 @@ bool is_word(const json& value, std::string_view word, int number) {
   return value.is_string() ? value.get_ref<const std::string&>() == word : value == number;
 }
 
-/// Runs `read` over the JSON of `body`. `code` is what a malformed body means.
+/// Runs `read` over the JSON of `body`. `code` is the error for a malformed body.
 template <class Read>
 auto parse(std::string_view body, Errc code, Read read) -> Result<decltype(read(kNothing))> {
   const json document = json::parse(body, nullptr, false);

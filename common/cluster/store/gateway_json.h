@@ -6,8 +6,8 @@
 
 #include "common/cluster/store/meta_store.h"
 
-/// The JSON of etcd's v3 HTTP gateway, as far as Tarn uses it, both ways: what GatewayStore sends
-/// and reads, and what a proxy reads and sends that serves the embedded store. Pure functions.
+/// The JSON of etcd's v3 HTTP gateway, as far as Tarn uses it, both ways: for GatewayStore as a
+/// client, and for a proxy that serves the embedded store. Pure functions.
 ///
 /// Keys and values are base64; 64-bit numbers are decimal strings (plain numbers are read too);
 /// fields that are zero, empty or false may be left out. Names are read in snake_case and
@@ -41,8 +41,9 @@ struct WatchRequest {
 /// Of authenticate, which only etcd has.
 [[nodiscard]] std::string encode_login(const std::string& user, const std::string& password);
 
-/// The same read by the server. invalid_argument for what is malformed; unsupported, naming it, for
-/// what etcd has and Tarn does not use (other comparisons, nested or failure operations).
+/// The same read by the server. invalid_argument for a malformed request; unsupported, naming it,
+/// for parts of etcd's API that Tarn does not use (other comparisons, nested or failure
+/// operations).
 [[nodiscard]] Result<RangeRequest> decode_range(std::string_view body);
 [[nodiscard]] Result<Transaction> decode_transaction(std::string_view body);
 [[nodiscard]] Result<Put> decode_put(std::string_view body);
@@ -79,7 +80,7 @@ struct WatchRequest {
 [[nodiscard]] Result<WatchBatch> decode_watch_line(std::string_view line);
 /// The token of authenticate.
 [[nodiscard]] Result<std::string> decode_token(std::string_view body);
-/// True if etcd wants to see another token: ours has ended, or is of before a change of users.
+/// True if etcd wants to see another token: ours has ended, or is older than a change of users.
 [[nodiscard]] bool wants_login(unsigned status, std::string_view body);
 /// Error in an answer with a status other than 200.
 [[nodiscard]] Error decode_error(unsigned status, std::string_view body);

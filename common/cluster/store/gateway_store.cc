@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 /// A call that may be sent again although it may have been done already, or one that may not.
 enum class Repeat : std::uint8_t { harmless, never };
 
-/// For all that a call tries. No longer than a lease lasts: a later answer is of no use.
+/// Limit for all tries of a call. No longer than a lease lasts: a later answer is of no use.
 constexpr auto kCallMost = 4s;
-/// An endpoint that has said nothing for so long may be cut off: the next one is asked as well.
+/// Time of silence after which an endpoint may be cut off: the next one is asked as well.
 constexpr auto kPatience = 1s;
 /// A watch may be silent: etcd reports progress every 10 minutes only. Other calls find out if the
 /// store is there.
@@ -68,14 +68,14 @@ class Race {
  public:
   explicit Race(const asio::any_io_executor& executor) : patience_(executor, kPatience) {}
 
-  /// Until the first has failed or been silent for kPatience.
+  /// Waits until the first has failed or been silent for kPatience.
   Task<void> wait_for_first() { (void)co_await patience_.async_wait(kTuple); }
   /// Takes the result of a try. Ends at once when that ends the race, else when it is cancelled.
   Task<Result<std::string>> end(Result<std::string> answer) {
     if (answer || !may_be_the_endpoint(answer.error().code) || std::exchange(one_failed_, true))
       co_return answer;
     patience_.expires_at(std::chrono::steady_clock::time_point::min());
-    if (co_await is_cancelled()) co_return answer;  // a wait that begins now would not hear of it
+    if (co_await is_cancelled()) co_return answer;  // a wait that begins now would not notice it
     asio::steady_timer never(co_await asio::this_coro::executor,
                              std::chrono::steady_clock::time_point::max());
     (void)co_await never.async_wait(kTuple);
@@ -149,7 +149,7 @@ struct GatewayStore::Impl {
   Task<Result<http::ClientStream>> open_watch(std::string endpoint, std::string body);
 };
 
-/// Signs `request` and gives it the token, which is returned.
+/// Signs `request` and adds the token, which is returned.
 std::shared_ptr<const std::string> GatewayStore::Impl::prepare(http::ClientRequest& request) const {
   if (sign) sign(request);
   auto its = token.get();
@@ -203,7 +203,7 @@ Task<Result<std::string>> GatewayStore::Impl::call_one(std::size_t at, const Que
       continue;
     }
     Error error = gateway::decode_error(answer->status, answer->body);
-    // Said by the store itself: quorum was lost or a write failed under way.
+    // Answer of the store itself: quorum was lost or a write failed under way.
     if (error.code == Errc::unavailable) {
       error = {Errc::timeout, "meta store " + endpoint(at) + ": " + error.message};
       leave(at);
@@ -225,7 +225,7 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
 }
 
 /// Asks endpoint `at`, and when it fails or is silent the `count` - 1 after it, one by one: an
-/// answer that is slow on its way is not given up, and one that never comes costs kPatience.
+/// answer that is slow on its way is still awaited, and one that never comes costs kPatience.
 Task<Result<std::string>> GatewayStore::Impl::ask_from(std::size_t at, std::size_t count,
                                                        const Question& question) {
   if (count == 1) co_return co_await call_one(at, question);
@@ -260,7 +260,7 @@ Task<Result<std::string>> GatewayStore::Impl::change(const Question& question) {
   Result<std::string> answer;
   for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
     answer = co_await change_at(preferred.load(), question);
-    // Anything else than a connection that was refused: it may have been done.
+    // The change may have been done unless the connection was refused.
     if (answer || answer.error().code != Errc::unavailable) break;
   }
   co_return answer;
@@ -378,7 +378,7 @@ Task<Status> GatewayStore::watch(std::string prefix, Revision from,
   const std::string& endpoint = impl_->endpoints[at % impl_->endpoints.size()];
   const std::string body = gateway::encode(gateway::WatchRequest{prefix, prefix_end(prefix), from});
   WatchReader reader(std::move(sink));
-  // Nothing comes from an endpoint that is cut off, and nothing says so. Other calls notice.
+  // An endpoint that is cut off is silent, without an error. Other calls notice.
   auto first = co_await first_of(impl_->watch_one(endpoint, body, reader), impl_->left(at));
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the watch was cancelled");
   if (first.index() == 1)

@@ -19,12 +19,12 @@ struct EtcdUser {
 
 /// MetaStore over etcd's v3 HTTP/JSON gateway (etcd's documentation, "gRPC gateway"): etcd itself,
 /// or the embedded store that a proxy serves under the same paths. A call takes at most 4 s: it
-/// asks the endpoint that answered last, and the next one as well when that says nothing for a
-/// second. A call that must not be done twice is sent to one endpoint only, and given up when other
-/// calls have left that one.
+/// asks the endpoint that answered last, and the next one as well when that is silent for a second.
+/// A call that must not be done twice is sent to one endpoint only, and fails when other calls have
+/// left that one.
 class GatewayStore final : public MetaStore {
  public:
-  /// `sign` adds what a proxy wants as proof of identity (node authentication).
+  /// `sign` adds the proof of identity that a proxy wants (node authentication).
   using Sign = std::function<void(http::ClientRequest&)>;
   /// With `user` it logs in at etcd, and again whenever etcd no longer takes the token: tokens end
   /// by their age, with a restart of etcd, or when its users are changed. `client` brings TLS for

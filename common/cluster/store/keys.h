@@ -7,7 +7,7 @@
 #include "common/base/ids.h"
 
 // clang-format off
-/// What lies in the meta store. Numbers are decimal text, documents JSON.
+/// Keys of the meta store. Numbers are decimal text, documents JSON.
 ///
 ///   key                                        value                       guard
 ///   /tarn/schema                               format of all this, "2"     made once; "3" from the
@@ -33,7 +33,7 @@
 ///   /tarn-jobs/last                            id of the last job begun    written with each
 ///   /tarn-jobs/job/<id>                        Job (proxy/jobs/job.h)      compare its revision
 ///
-/// Jobs lie outside of /tarn/, which every node follows: only proxies need to hear of them. The
+/// Jobs lie outside of /tarn/, which every node follows: only proxies need to know them. The
 /// versions have keys of their own: a node can ask every second if it knows the newest without
 /// reading the documents.
 // clang-format on
@@ -65,7 +65,7 @@ inline constexpr std::string_view kConfigVersion = "/tarn/version/config";
 inline constexpr std::string_view kMoving = "/tarn/moving";
 inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
 inline constexpr std::string_view kEnded = "/tarn/ended/";
-/// Where all of ours begins, jobs as well; it ends with kAll.
+/// Begin of all our keys, jobs as well; their end is that of kAll.
 inline constexpr std::string_view kFirst = "/tarn-";
 inline constexpr std::string_view kAllOfJobs = "/tarn-jobs/";
 inline constexpr std::string_view kLastJob = "/tarn-jobs/last";

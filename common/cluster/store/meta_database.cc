@@ -76,7 +76,7 @@ tl::unexpected<Error> corrupt(const fs::path& where, std::string_view what) {
               what, kRecover);
 }
 
-/// Error for what RocksDB reports of `path`. A file that is missing inside a database is damage,
+/// Error for a status of RocksDB about `path`. A file that is missing inside a database is damage,
 /// not an I/O error.
 tl::unexpected<Error> failure(const fs::path& path, const rocksdb::Status& status) {
   if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace)
@@ -96,7 +96,7 @@ rocksdb::Options options(rocksdb::Env* env) {
   out.max_total_wal_size = 4U << 20U;
   out.max_background_jobs = 2;
   out.max_open_files = 64;
-  // Where there is no thread to be had for opening files, RocksDB ends the process.
+  // RocksDB ends the process where there is no thread to be had for opening files.
   out.max_file_opening_threads = 1;
   out.compression = rocksdb::kNoCompression;
   out.stats_dump_period_sec = 0;
@@ -201,8 +201,8 @@ Status MetaDatabase::Impl::open_mark() {
   return mark.create();
 }
 
-/// Opens without changing a file: a database that is opened for writing drops what it could not
-/// recover, and with it what an operator might still save.
+/// Opens without changing a file: a database that is opened for writing drops all that it could not
+/// recover, which an operator might still save.
 Status MetaDatabase::Impl::verify() {
   std::error_code error;
   const bool exists = fs::exists(path / "CURRENT", error);

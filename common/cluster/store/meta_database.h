@@ -20,7 +20,7 @@ namespace tarn::cluster {
 ///
 /// State after a crash: a commit whose batch is not on disk never happened; one whose batch is, but
 /// whose mark is not, was not acknowledged and counts from then on. A start that finds fewer
-/// commits than the mark says refuses, and has changed nothing in the directory.
+/// commits than the mark counts refuses, and has changed no file in the directory.
 class MetaDatabase {
  public:
   struct Contents {
@@ -30,12 +30,12 @@ class MetaDatabase {
   };
 
   /// conflict when another process has the store open; corrupt when it has lost an acknowledged
-  /// commit or cannot be read (nothing was changed then); io and no_space from the file system.
+  /// commit or cannot be read (no file was changed then); io and no_space from the file system.
   [[nodiscard]] static Result<std::unique_ptr<MetaDatabase>> open(
       const std::filesystem::path& directory);
   ~MetaDatabase();
 
-  /// Everything there is; call it once, after open().
+  /// All keys and leases; call it once, after open().
   [[nodiscard]] Contents take_contents();
   /// Makes `change` durable. After a failure its outcome is unknown and the object is no longer of
   /// use.

@@ -49,14 +49,13 @@ class MetaModel {
   [[nodiscard]] Revision revision() const { return revision_; }
   [[nodiscard]] RangeResult range(const RangeRequest& request) const;
 
-  /// Changes that `transaction` would make; nothing when a comparison does not hold.
-  /// invalid_argument when it writes a key twice, not_found when it names a lease that is not
-  /// there.
+  /// Changes that `transaction` would make; none if a comparison does not hold. invalid_argument
+  /// when it writes a key twice, not_found when it names a lease that is not there.
   [[nodiscard]] Result<std::optional<Change>> plan(const Transaction& transaction) const;
   [[nodiscard]] Change plan_grant(LeaseRecord lease) const;
   /// The end of leases: they go, and their keys at one revision.
   [[nodiscard]] Change plan_end(const std::vector<LeaseId>& leases) const;
-  /// `now` is when the terms of granted leases begin.
+  /// `now` is the begin of the terms of granted leases.
   void apply(const Change& change, BootTime now);
 
   /// not_found when the lease does not exist, or its time is up.
@@ -65,7 +64,7 @@ class MetaModel {
   [[nodiscard]] bool has_lease(LeaseId lease) const { return leases_.contains(lease); }
   /// Leases whose time is up.
   [[nodiscard]] std::vector<LeaseId> expired(BootTime now) const;
-  /// When the next lease ends.
+  /// End of the next lease.
   [[nodiscard]] std::optional<BootTime> next_deadline() const;
 
   /// Changes of keys with `prefix` at revision `from` and later, in order: those of as many whole

@@ -53,8 +53,9 @@ struct Delete {
   std::string key;
   std::string range_end;
 };
-/// All of `compare` hold: `puts` and `deletes` are done at one revision; else nothing is. A key may
-/// be written once only: invalid_argument for one that is put twice, or put and deleted.
+/// A transaction: if all of `compare` hold, `puts` and `deletes` are done at one revision; else
+/// none is. A key may be written once only: invalid_argument for one that is put twice, or put and
+/// deleted.
 struct Transaction {
   std::vector<Compare> compare;
   std::vector<Put> puts;
@@ -62,13 +63,13 @@ struct Transaction {
 };
 struct TransactionResult {
   bool succeeded = false;
-  Revision revision = 0;  ///< of the store after the transaction; its own when it changed something
+  Revision revision = 0;  ///< of the store after the transaction; its own if it changed a key
 };
 
 struct LeaseState {
   std::chrono::seconds left{0};
   std::chrono::seconds granted{0};
-  std::vector<std::string> keys;  ///< that go with it, sorted
+  std::vector<std::string> keys;  ///< keys that go with it, sorted
 };
 
 struct WatchEvent {
@@ -105,14 +106,14 @@ class MetaStore {
   virtual Task<Status> revoke(LeaseId lease) = 0;
   virtual Task<Result<LeaseState>> time_to_live(LeaseId lease) = 0;
   /// Calls `sink` on the caller's loop for every change of keys that begin with `prefix`, from
-  /// revision `from` on (0: from now on), in order, until it returns false (then ok) or something
-  /// fails: conflict when `from` is too old (range again and watch from there), unavailable when
+  /// revision `from` on (0: from now on), in order, until it returns false (then ok) or an error
+  /// ends it: conflict when `from` is too old (range again and watch from there), unavailable when
   /// the store went away. Cancellable.
   virtual Task<Status> watch(std::string prefix, Revision from,
                              std::function<bool(WatchBatch)> sink) = 0;
 };
 
-/// Returns the value of one key, or nothing if the store does not have it.
+/// Returns the value of one key, or none if the store does not have it.
 Task<Result<std::optional<KeyValue>>> read_key(MetaStore& store, std::string key);
 
 }  // namespace tarn::cluster

@@ -11,8 +11,8 @@ using SteadyClock = std::chrono::steady_clock;
 const prometheus::Histogram::BucketBoundaries kSeconds{0.001, 0.003, 0.01, 0.03, 0.1,
                                                        0.3,   1.0,   2.0,  4.0};
 
-/// True if the store did not do what it should: not an answer about keys or leases, nor a caller
-/// that has given up.
+/// True if the store failed: not an answer about keys or leases, nor a caller that has stopped
+/// waiting.
 bool is_failure(Errc code) {
   return code != Errc::not_found && code != Errc::conflict && code != Errc::precondition_failed &&
          code != Errc::cancelled;
@@ -88,7 +88,7 @@ class MeteredStore final : public MetaStore {
   std::unique_ptr<MetaStore> store_;
   Meter range_;
   Meter commit_;
-  Meter lease_;  // granting, renewing and asking how long one lasts
+  Meter lease_;  // granting, renewing and asking for the time left
 };
 
 }  // namespace

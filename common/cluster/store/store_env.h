@@ -18,8 +18,7 @@ class StoreEnv final : public rocksdb::EnvWrapper {
                 void (*)(void*)) override {
     pool_->SubmitJob([function, argument] { function(argument); });
   }
-  /// Nothing is taken back: RocksDB waits for what has been scheduled, which ends at once on
-  /// shutdown.
+  /// Leaves all scheduled work: RocksDB waits for it, and it ends at once on shutdown.
   int UnSchedule(void* /*tag*/, Priority) override { return 0; }
   [[nodiscard]] unsigned int GetThreadPoolQueueLen(Priority) const override {
     return pool_->GetQueueLen();
