@@ -8,7 +8,7 @@
 
 namespace tarn::api {
 
-/// AIStore's control message: what a JSON body asks for (docs/api.md).
+/// AIStore's control message: the request in a JSON body (docs/api.md).
 struct Action {
   std::string action;  ///< "create-bck", ...; empty for a request without a body
   std::string name;

@@ -18,7 +18,7 @@ enum class BackendRequest : std::uint8_t {
 /// Limits of the requests and bytes of a bucket to its upstream server, of all targets together:
 /// the properties rate_limit.backend.*.
 struct BackendRate {
-  bool enabled = false;  ///< what follows counts, but for bytes_per_second
+  bool enabled = false;  ///< the limits below count, but for bytes_per_second
   std::chrono::milliseconds interval{60'000};
   std::uint64_t reads = 1000;  ///< in each interval
   std::uint64_t writes = 1000;

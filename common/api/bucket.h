@@ -9,7 +9,7 @@
 
 namespace tarn::api {
 
-/// How AIStore names a bucket: provider, namespace, name (docs/api.md).
+/// AIStore's name of a bucket: provider, namespace, name (docs/api.md).
 struct Bucket {
   std::string provider = "ais";
   std::string ns_uuid;
@@ -22,7 +22,7 @@ struct Bucket {
   [[nodiscard]] std::string uname() const;
   /// Text that placement hashes for an object: "ais/@#/photos/cat.jpg".
   [[nodiscard]] std::string uname(std::string_view object) const;
-  /// How people and clients' error parsers see it: "ais://photos", "ais://@uuid#ns/photos".
+  /// The form that people and clients' error parsers see: "ais://photos", "ais://@uuid#ns/photos".
   [[nodiscard]] std::string display() const;
 };
 

@@ -12,7 +12,7 @@
 
 namespace tarn::api {
 
-/// Which objects of a bucket are copied, to which names, and how: AIStore's CopyMsg
+/// The objects of a bucket that are copied, their new names, and options: AIStore's CopyMsg
 /// (docs/api.md).
 struct BucketCopy {
   std::string prefix;                      ///< only names that begin so
@@ -20,7 +20,7 @@ struct BucketCopy {
   std::map<std::string, std::string> ext;  ///< "jpg" to "txt": extensions that are replaced
   bool dry_run = false;                    ///< counts, and writes nothing
   bool force = false;                      ///< although such a copy runs already
-  bool synchronize = false;  ///< what the source does not have is deleted from the destination
+  bool synchronize = false;  ///< deletes from the destination all that the source does not have
   bool continue_on_error = false;
   bool latest = false;       ///< upstream is asked for another version of what is stored
   bool recursive = true;     ///< false: nothing below a further '/' after the prefix
@@ -32,7 +32,7 @@ struct BucketCopy {
   [[nodiscard]] std::string name_of_copy(std::string_view name) const;
 };
 /// Reads the "value" of a copy-bck: keys in any case, unknown ones ignored, null for all defaults.
-/// invalid_argument for what is wrong or contradicts itself, unsupported for transforms.
+/// invalid_argument for keys that are wrong or contradict each other, unsupported for transforms.
 [[nodiscard]] Result<BucketCopy> parse_bucket_copy(const nlohmann::json& value);
 /// As nodes send it to each other.
 void to_json(nlohmann::json& out, const BucketCopy& copy);
@@ -51,7 +51,7 @@ struct CopyProgress {
   std::uint64_t failed = 0;          ///< objects
   std::map<std::string, Sent> sent;  ///< of `objects`, those that went to another target
   bool done = false;
-  std::string error;   ///< when done: why it is not complete; else empty
+  std::string error;   ///< reason if done and not complete; else empty
   bool again = false;  ///< with an error: it may work when it is asked for again
 
   bool operator==(const CopyProgress&) const = default;

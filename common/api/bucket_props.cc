@@ -28,7 +28,7 @@ enum class Kind : std::uint8_t {
   fixed,     // has its default until its feature is built
 };
 
-/// A property: the one place that knows its name, its default and what may be asked for.
+/// A property: the one place that knows its name, its default and its allowed values.
 struct Leaf {
   std::string_view path;
   std::string_view initial;  ///< JSON
@@ -114,7 +114,7 @@ constexpr std::array kLeaves{
     Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|owner|"},
 };
 
-/// AIStore leaves these out where they have nothing to say, or does not know them.
+/// AIStore leaves these out where they have no value, or does not know them.
 constexpr std::array<std::string_view, 18> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",

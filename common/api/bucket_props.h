@@ -11,10 +11,10 @@
 
 namespace tarn::api {
 
-/// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
+/// Durability of an acknowledged write. `full`: on stable storage, so that it survives a power cut.
 /// `nosync`: in the memory of the operating system, so that it survives the end of the process
 /// only. `strict`: full, and in as many copies as the bucket is to have, or it is refused. `owner`:
-/// what is cut into slices is on stable storage at its owner; the slices come after the
+/// an object that is cut into slices is on stable storage at its owner; the slices come after the
 /// acknowledgement. All else is `full` then.
 enum class Durability : std::uint8_t { full, nosync, strict, owner };
 /// "full", "nosync", "strict", "owner": as it stands in properties and in the meta store.
@@ -23,8 +23,8 @@ enum class Durability : std::uint8_t { full, nosync, strict, owner };
 [[nodiscard]] Result<Durability> parse_durability(std::string_view text);
 
 /// Properties that the owner of a bucket chose: AIStore's Bprops (docs/api.md) and Tarn's own
-/// "durability". Properties that nodes act upon have a member; all others are kept as they were
-/// given.
+/// "durability". Properties that nodes act upon have a member; all other properties are kept as
+/// they came.
 struct BucketProps {
   Durability durability = Durability::full;
   bool versioning = true;  ///< a new version number for each write
@@ -44,8 +44,8 @@ struct BucketProps {
 
 /// `props` with the values of `wanted`, a part of the tree: leaves that are absent or null stay as
 /// they are. Keys are compared without case and unknown ones ignored, as AIStore does; "force" may
-/// stand beside the tree. Errors name the property, what was given and what is allowed:
-/// invalid_argument for what is wrong, unsupported for what belongs to later work.
+/// stand beside the tree. Errors name the property, its value and the allowed values:
+/// invalid_argument for wrong values, unsupported for those of later work.
 [[nodiscard]] Result<BucketProps> with_changes(BucketProps props, const nlohmann::json& wanted);
 
 }  // namespace tarn::api

@@ -9,7 +9,7 @@
 
 namespace tarn::api {
 
-/// How the larger objects of a bucket are kept (docs/decisions/019).
+/// Coding of the larger objects of a bucket (docs/decisions/019).
 struct CodingProps {
   std::uint8_t k = 0;           ///< data slices
   std::uint8_t m = 0;           ///< parity slices
@@ -21,11 +21,11 @@ struct CodingProps {
     return size_limit >= 0 && size > static_cast<std::uint64_t>(size_limit);
   }
 };
-/// Nothing unless `ec.enabled`.
+/// The coding if `ec.enabled`; else none.
 [[nodiscard]] std::optional<CodingProps> coding_of(const BucketProps& props);
 /// True if the bucket is, or once was, coded: some of its objects may be.
 [[nodiscard]] bool was_ever_coded(const BucketProps& props);
-/// On how many nodes the record of an object lies, and the object itself when it is not cut.
+/// Number of nodes with the record of an object, and with the object itself if it is not cut.
 [[nodiscard]] std::uint8_t replicas_of(const BucketProps& props);
 
 /// Returns `props` of a coded bucket with more copies on the drives of each target, so that
@@ -33,11 +33,11 @@ struct CodingProps {
 /// is not cut. Their number never falls; with m + 1 targets nothing changes.
 [[nodiscard]] BucketProps with_record_copies(BucketProps props, std::size_t targets);
 
-/// Of a bucket's properties, whether there can be such a one: invalid_argument for more than 32
-/// slices, for mirroring beside coding, and for a durability that needs it.
+/// Check of a bucket's properties: invalid_argument for more than 32 slices, for mirroring beside
+/// coding, and for a durability that needs it.
 [[nodiscard]] Status check_coding(const BucketProps& props);
-/// Of a change of properties, `after` as with_record_copies() has it: unsupported for a bucket that
-/// has, or would have, copies on drives, and is to be coded or is not to be any more.
+/// Check of a change of properties, `after` as with_record_copies() has it: unsupported for a
+/// bucket that has, or would have, copies on drives, and is to be coded or is not to be any more.
 [[nodiscard]] Status check_other_coding(const BucketProps& before, const BucketProps& after);
 
 /// `props` of a bucket that is to be coded, as AIStore's ec-encode asks for it: the text of a JSON

@@ -47,7 +47,7 @@ inline constexpr std::size_t kCustomMetadataBytesMax = 2048;
 [[nodiscard]] CustomMetadata merged(CustomMetadata old, const CustomMetadata& changes);
 /// Checks that each pair comes back unchanged in a header field of its own, and that there are not
 /// too many bytes: no empty key, no '=' in a key, UTF-8 without control characters, no space at
-/// either end. Errors: invalid_argument, with a sentence that says what to change.
+/// either end. Errors: invalid_argument, with a sentence that names the needed change.
 Status check_custom_metadata(const CustomMetadata& pairs);
 
 }  // namespace tarn::api

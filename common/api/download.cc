@@ -102,7 +102,7 @@ bool is_token(std::string_view name) {
   });
 }
 
-/// Fields that frame a request, or by which the target itself asks for what it needs.
+/// Fields that frame a request, or by which the target itself asks for the bytes that it needs.
 bool is_own_field(std::string_view name) {
   for (const char* own :
        {"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "TE",
@@ -198,7 +198,7 @@ Status take_single(const json& body, DownloadRequest& out) {
   return {};
 }
 
-/// Braces belong to the last part of the path: those elsewhere would give many files one name.
+/// Braces belong to the last part of the path: those elsewhere would make one name for many files.
 Status check_link_ranges(std::string_view text) {
   const auto brace = text.find('{');
   if (brace == std::string_view::npos)

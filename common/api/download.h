@@ -39,7 +39,7 @@ struct DownloadTerms {
   std::uint64_t bytes_per_hour = 0;      ///< of the whole cluster; 0: as fast as it goes
   std::chrono::milliseconds timeout{0};  ///< of one object; 0: none
   Headers headers;                       ///< fields of each request to the server of a link
-  bool synchronize = false;              ///< of a bucket: what is gone upstream is evicted
+  bool synchronize = false;              ///< of a bucket: objects gone upstream are evicted
 };
 void to_json(nlohmann::json& out, const DownloadTerms& terms);
 void from_json(const nlohmann::json& in, DownloadTerms& terms);
@@ -62,16 +62,16 @@ struct DownloadRequest {
 
   /// True if the objects come from upstream of the bucket itself, not from links.
   [[nodiscard]] bool is_backend() const;
-  /// Number of objects; nothing for a bucket, which has to be listed.
+  /// Number of objects; none for a bucket, which has to be listed.
   [[nodiscard]] std::optional<std::uint64_t> count() const;
   /// Object number `index`, from 0 to count() - 1.
   [[nodiscard]] DownloadItem item(std::uint64_t index) const;
   /// One link for each server that the download asks.
   [[nodiscard]] std::vector<std::string> servers() const;
 };
-/// Reads the body. invalid_argument, saying what is wrong: an unknown type or field, a field of
-/// another type, a link that cannot be fetched, an invalid object name, two links for one name.
-/// unsupported for fields of later work.
+/// Reads the body. invalid_argument, naming the fault: an unknown type or field, a field of another
+/// type, a link that cannot be fetched, an invalid object name, two links for one name. unsupported
+/// for fields of later work.
 [[nodiscard]] Result<DownloadRequest> parse_download(const nlohmann::json& body);
 
 /// A link taken apart: "https://host:1/dir/a%20b.tar?x=1", "s3://bucket/dir/a b.tar".
@@ -89,7 +89,7 @@ struct Link {
 /// bytes that must be percent-encoded.
 [[nodiscard]] Result<Link> parse_link(std::string_view text);
 
-/// GET and DELETE of /v1/download: about which jobs.
+/// Jobs that a GET or DELETE of /v1/download is about.
 struct DownloadQuery {
   std::string id;
   std::string regex;         ///< of descriptions

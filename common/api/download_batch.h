@@ -33,7 +33,7 @@ struct DownloadProgress {
   struct Current {
     std::uint32_t item = 0;
     std::uint64_t bytes = 0;      ///< received so far
-    std::uint64_t total = 0;      ///< 0: the server does not say
+    std::uint64_t total = 0;      ///< 0: the server does not send it
     std::int64_t started_ns = 0;  ///< wall clock
   };
   struct Ended {
@@ -50,7 +50,7 @@ struct DownloadProgress {
   std::vector<std::pair<std::uint32_t, std::string>> failed;  ///< and why
   std::vector<std::uint32_t> later;                           ///< to be sent again
   std::string why_later;                                      ///< of one of them
-  std::uint64_t map_version = 0;                              ///< that the target acts by
+  std::uint64_t map_version = 0;                              ///< by which the target acts
 };
 void to_json(nlohmann::json& out, const DownloadProgress& progress);
 /// Throws nlohmann's exceptions.

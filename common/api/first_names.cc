@@ -22,7 +22,7 @@ void FirstNames::add(const FirstNames& other) {
   for (const std::string& name : other.names_) add(name);
   if (!other.more_) return;
   more_ = true;
-  // After its last name the other one knows of more: a name from there may not be the next.
+  // After its last name the other one has further names: a name from there may not be the next.
   const std::string& last = other.names_.empty() ? after_ : *other.names_.rbegin();
   if (!bound_ || last < *bound_) bound_ = last;
   names_.erase(names_.upper_bound(*bound_), names_.end());

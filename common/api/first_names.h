@@ -21,7 +21,7 @@ class FirstNames {
   void add(std::string name);
   void add(const FirstNames& other);
   [[nodiscard]] const std::set<std::string>& names() const { return names_; }
-  /// True if there are others after the last of them.
+  /// True if there are further ones after the last of them.
   [[nodiscard]] bool more() const { return more_; }
   bool operator==(const FirstNames&) const = default;
 
@@ -30,7 +30,7 @@ class FirstNames {
   std::string after_;
   std::size_t max_ = std::numeric_limits<std::size_t>::max();
   std::set<std::string> names_;
-  std::optional<std::string> bound_;  ///< up to it all have said all
+  std::optional<std::string> bound_;  ///< up to it all have sent all
   bool more_ = false;
 };
 /// {"names":[..],"more":false}

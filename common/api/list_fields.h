@@ -8,7 +8,7 @@
 
 namespace tarn::api {
 
-/// Which fields of an entry a client gets, besides its name.
+/// Fields of an entry that a client gets, besides its name.
 struct ListFields {
   bool size = true;
   bool checksum = false;
@@ -27,7 +27,7 @@ struct ListFields {
 /// Text that parse_list_fields() reads back.
 [[nodiscard]] std::string to_text(const ListFields& fields);
 
-/// How access times are written; AIStore's clients name it by a layout of Go's time package.
+/// Format of access times; AIStore's clients name it by a layout of Go's time package.
 enum class TimeFormat : std::uint8_t { rfc822, rfc1123, rfc3339, rfc3339_nano, stamp_milli };
 /// The layouts of Go's RFC822 (also for ""), RFC1123, RFC3339, RFC3339Nano and StampMilli.
 [[nodiscard]] Result<TimeFormat> parse_time_format(std::string_view layout);

@@ -19,7 +19,7 @@ struct MergedPage {
 };
 
 /// Makes one page of a bucket's list from the pages of all sources: a target's drives, or a
-/// cluster's targets. Pure: it decides what to ask, the caller asks.
+/// cluster's targets. Pure: it decides on the questions, the caller asks.
 ///
 ///   ListMerge merge(sources, limit, after);
 ///   while (not merge.wanting().empty()) { ask those after merge.after(i); merge.feed(i, ...); }
@@ -35,7 +35,7 @@ class ListMerge {
   /// The sources that must send more before the page can be completed, empty when it is. At first
   /// all.
   [[nodiscard]] std::vector<std::size_t> wanting() const;
-  /// How many entries it makes sense to ask a source for.
+  /// Number of entries for which it makes sense to ask a source.
   [[nodiscard]] std::size_t batch() const { return batch_; }
   /// Name after which the next entries of `source` begin.
   [[nodiscard]] const std::string& after(std::size_t source) const {
@@ -69,7 +69,7 @@ class ListMerge {
   std::size_t batch_;
   std::vector<Source> sources_;
   std::vector<PackedEntry> merged_;
-  std::vector<std::unique_ptr<std::string>> kept_;  // what all entries point into
+  std::vector<std::unique_ptr<std::string>> kept_;  // the bytes that all entries point into
 };
 
 }  // namespace tarn::api

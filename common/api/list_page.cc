@@ -28,7 +28,7 @@ constexpr std::array kTextFields{TextField{"cs", "checksum", &ListEntry::checksu
                                  TextField{"t", "location", &ListEntry::location},
                                  TextField{"m", "custom-md", &ListEntry::custom}};
 
-/// Reads one entry, telling `take(key, reader)` of each field but the name.
+/// Reads one entry, calling `take(key, reader)` for each field but the name.
 template <class Take>
 std::string_view walk_entry(MsgpackReader& reader, Take take) {
   std::string_view name;

@@ -20,37 +20,37 @@ struct MoveProgress {
   /// `objects` and `bytes` were moved; `deleted` records are no longer here; `failed` names could
   /// not be moved in the round that ended the job.
   CopyProgress counts;
-  std::uint64_t left_names = 0;  ///< estimate of what is still to be moved, deletes too
+  std::uint64_t left_names = 0;  ///< estimate of the names still to be moved, deletes too
   std::uint64_t left_bytes = 0;
-  bool clean = false;  ///< when done: no record here belongs elsewhere
+  bool clean = false;  ///< true if done and no record here belongs elsewhere
 
   bool operator==(const MoveProgress&) const = default;
 };
 void to_json(nlohmann::json& out, const MoveProgress& progress);
 void from_json(const nlohmann::json& in, MoveProgress& progress);
 
-/// How far a target is with what it does by itself when names have other replicas: what GET
-/// /v1/internal/rebalance answers.
+/// Progress of the moves that a target makes by itself when names get other replicas: the answer of
+/// GET /v1/internal/rebalance.
 struct MoveReport {
   enum class State : std::uint8_t {
-    in_place,  ///< by this map nothing of others is left here, or nothing can be
-    waiting,   ///< there may be something: it begins soon, or again after what went wrong
+    in_place,  ///< by this map no name of other targets is left here, or can be
+    waiting,   ///< there may be such names: a walk begins soon, or again after an error
     walking,
-    held  ///< there may be something, and it is not to be moved now
+    held  ///< there may be such names, and they are not to be moved now
   };
   std::uint64_t map_version = 0;  ///< by which it acts
   State state = State::in_place;
   MoveProgress walk;            ///< the present one, or the last one; of map 0: there was none
-  std::int64_t started_ns = 0;  ///< that walk, Unix time
+  std::int64_t started_ns = 0;  ///< begin of that walk, Unix time
   std::int64_t ended_ns = 0;    ///< 0: it runs
   std::uint64_t rate = 0;       ///< bytes a second that it moves now
   bool operator==(const MoveReport&) const = default;
 
-  /// How long what is left takes at this rate; nothing when that cannot be said.
+  /// Time that the rest takes at this rate; none if that is unknown.
   [[nodiscard]] std::optional<double> seconds_left() const;
 };
 [[nodiscard]] std::string_view to_string(MoveReport::State state);
-/// With "seconds_left", null when it cannot be said.
+/// JSON with "seconds_left", null if unknown.
 void to_json(nlohmann::json& out, const MoveReport& report);
 void from_json(const nlohmann::json& in, MoveReport& report);
 

@@ -54,8 +54,8 @@ class MsgpackReader {
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
   [[nodiscard]] std::string_view rest() const { return rest_; }
 
-  [[nodiscard]] std::size_t map();    ///< how many pairs follow
-  [[nodiscard]] std::size_t array();  ///< how many values follow
+  [[nodiscard]] std::size_t map();    ///< number of pairs that follow
+  [[nodiscard]] std::size_t array();  ///< number of values that follow
   [[nodiscard]] std::string_view text();
   [[nodiscard]] std::uint64_t number();  ///< from 0 on
   [[nodiscard]] bool boolean();

@@ -29,7 +29,7 @@ inline constexpr std::string_view kBlobDownload = "blob-download";          ///<
 /// A job on many objects of a bucket, as a client asks for it: AIStore's ListRange with the keys of
 /// the job (docs/api.md).
 struct MultiObject {
-  std::vector<std::string> names;       ///< without doubles; empty: what `pattern` says
+  std::vector<std::string> names;       ///< without doubles; empty: those of `pattern`
   std::optional<NameTemplate> pattern;  ///< set when there are no names
   std::string about;                    ///< "list:[a b]", "template:a-{1..9}", "prefix:dir/"
   std::optional<Bucket> to;             ///< of a copy
@@ -38,9 +38,8 @@ struct MultiObject {
 
   [[nodiscard]] bool is_list() const { return !names.empty(); }
 };
-/// Reads the "value" of one of these actions, keys in any case. invalid_argument,
-/// saying what is wrong: neither names nor a template, both, a name that no object can have,
-/// nowhere to copy to.
+/// Reads the "value" of one of these actions, keys in any case. invalid_argument, naming the fault:
+/// neither names nor a template, both, a name that no object can have, no destination of a copy.
 [[nodiscard]] Result<MultiObject> parse_multi_object(std::string_view action,
                                                      const nlohmann::json& value);
 
@@ -71,9 +70,9 @@ struct BatchProgress {
   std::vector<std::uint32_t> missing;                         ///< no such object
   std::vector<std::uint32_t> later;                           ///< to be sent again
   std::vector<std::pair<std::uint32_t, std::string>> failed;  ///< and why
-  std::vector<std::uint32_t> unsure;  ///< of `later` and `failed`, what may be deleted all the same
+  std::vector<std::uint32_t> unsure;  ///< of `later` and `failed`, those that may be deleted
   std::string why_later;              ///< of one of them
-  std::uint64_t map_version = 0;      ///< that the target acts by
+  std::uint64_t map_version = 0;      ///< by which the target acts
 };
 void to_json(nlohmann::json& out, const BatchProgress& progress);
 void from_json(const nlohmann::json& in, BatchProgress& progress);

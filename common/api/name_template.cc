@@ -85,7 +85,7 @@ Result<NameTemplate> NameTemplate::parse_braces(std::string_view text) {
   return out;
 }
 
-/// Nothing when no number follows an '@': such a text is no template of this form.
+/// The template; none if no number follows an '@': such a text is no template of this form.
 std::optional<NameTemplate> NameTemplate::parse_at(std::string_view text) {
   NameTemplate out;
   std::string_view rest = text;

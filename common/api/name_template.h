@@ -20,7 +20,7 @@ class NameTemplate {
   static constexpr std::uint64_t kNamesMax = 10'000'000;
 
   /// Looks for ranges in braces, then after '@', then for one "%d"; a text without any is a prefix.
-  /// invalid_argument, with what is wrong, for braces that are no range, for two "%d", and for more
+  /// invalid_argument, with the fault, for braces that are no range, for two "%d", and for more
   /// than kNamesMax names.
   [[nodiscard]] static Result<NameTemplate> parse(std::string_view text);
 
@@ -30,8 +30,8 @@ class NameTemplate {
   }
   /// True if every name that begins so is meant.
   [[nodiscard]] bool is_prefix() const { return parts_.empty(); }
-  /// How many names there are, those that ranges without a gap give twice counted twice; nothing
-  /// for a prefix and for "%d".
+  /// Number of names, those that ranges without a gap make twice counted twice; none for a prefix
+  /// and for "%d".
   [[nodiscard]] std::optional<std::uint64_t> count() const;
   /// The name number `index`, from 0 to count() - 1; the last range turns fastest.
   [[nodiscard]] std::string name(std::uint64_t index) const;

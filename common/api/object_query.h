@@ -12,7 +12,7 @@ namespace tarn::api {
 /// Judges the query of a request for an object before anything is done for it: unsupported for
 /// words of features that this version does not have (members of archives, multipart uploads,
 /// transforms), invalid_argument for flags that are no booleans. Empty values of words that clients
-/// always send (`archpath=`) say nothing and pass.
+/// always send (`archpath=`) have no meaning and pass.
 Status check_object_query(const Query& query);
 
 /// A bucket and an object, as they stand in `object_to=`.

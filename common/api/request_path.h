@@ -16,7 +16,7 @@ namespace tarn::api {
 /// The query of a request, decoded, in the order it came. Keys are compared exactly.
 class Query {
  public:
-  /// As many as most requests have fit without memory of their own.
+  /// The parameters of most requests fit without memory of their own.
   using Items = boost::container::small_vector<std::pair<std::string, std::string>, 4>;
 
   Query() = default;
@@ -26,8 +26,7 @@ class Query {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
   /// The value, or "" when absent.
   [[nodiscard]] std::string_view get(std::string_view key) const;
-  /// AIStore's booleans (docs/api.md); absent is false; invalid_argument for
-  /// others.
+  /// AIStore's booleans (docs/api.md); absent is false; invalid_argument for other words.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
   /// Replaces the value that get() returns; appends when there is none.
   void set(std::string_view key, std::string_view value);
@@ -41,7 +40,7 @@ class Query {
   Items items_;
 };
 
-/// A request target taken apart: what is before '?' still encoded, and the query decoded.
+/// A request target taken apart: the part before '?' still encoded, and the query decoded.
 struct Target {
   std::string_view path;  ///< raw, begins with '/'; scheme and authority of absolute-form are gone
   Query query;

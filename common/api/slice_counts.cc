@@ -22,7 +22,7 @@ std::optional<std::uint64_t> number_in(const json& in) {
 
 json sum_json(const SliceSum& sum) { return {sum.slices, sum.bytes}; }
 
-/// Targets of before said nothing of them.
+/// Older targets did not send them.
 SliceSum sum_in(const json& in, const char* key) {
   const auto its = in.find(key);
   if (its == in.end()) return {};

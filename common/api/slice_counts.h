@@ -26,7 +26,7 @@ struct SliceCounts {
   /// Object that lacks slices, or has so many on one drive that fewer drives may go than its coding
   /// promises.
   struct Short {
-    std::uint64_t left = 0;     ///< so many more drives may go, whichever they are
+    std::uint64_t left = 0;     ///< number of further drives, whichever they are, that may go
     std::uint64_t waiting = 0;  ///< slices that may come back by themselves
     bool lost = false;          ///< too few are there, and none is expected back
 
@@ -34,22 +34,21 @@ struct SliceCounts {
   };
   std::uint64_t objects = 0;
   std::map<std::string, Short> incomplete;  ///< by name
-  /// How many drives, or nodes, whichever they are, may go at once without a loss; nothing where
+  /// Number of drives, or nodes, whichever they are, that may go at once without a loss; none if
   /// there is no object.
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
-  /// The same of zones; nothing also where placement uses none.
+  /// The same of zones; none also where placement uses none.
   std::optional<std::uint64_t> survives_zones = {};
   /// Number of drives of the owners that were out of service: objects whose records lie there are
   /// in none of these.
   std::uint64_t drives_away = 0;
-  /// Slices on the targets that no record names: they go soon. Told with the first names only.
+  /// Slices on the targets that no record names: they go soon. Sent with the first names only.
   SliceSum unnamed = {};
-  /// Those of which the owner could not tell when it was asked last. Told with the first names
-  /// only.
+  /// Slices that the owner could not judge when it was asked last. Sent with the first names only.
   SliceSum unjudged = {};
   /// Names of objects that are readable now and would not be without the targets that the caller
-  /// named. Nothing if it named none, or if a target of before answered.
+  /// named. None if it named no target, or if an older target answered.
   std::optional<std::set<std::string>> unreadable = {};
 
   void add(const SliceCounts& other);
@@ -60,7 +59,7 @@ struct SliceCounts {
 /// corrupt when it is none.
 [[nodiscard]] Result<SliceCounts> slice_counts_from(std::string_view text);
 
-/// The lesser of what two say.
+/// The lesser of two values.
 [[nodiscard]] std::optional<std::uint64_t> lesser(const std::optional<std::uint64_t>& a,
                                                   const std::optional<std::uint64_t>& b);
 

@@ -14,7 +14,7 @@ struct Row {
   std::string_view tcode;
 };
 
-/// Of several with one status the first is what an answer means that has no tcode.
+/// Order: of several with one status the first one stands for an answer without a tcode.
 constexpr Row kTable[] = {
     {Errc::invalid_argument, 400, ""},
     {Errc::unauthenticated, 401, ""},
@@ -42,7 +42,7 @@ constexpr Row kTable[] = {
     {Errc::unavailable, 503, ""},
     {Errc::timeout, 504, ""},
     {Errc::cancelled, 503, ""},
-    {Errc::bad_upstream, 502, ""},  // what an answer of 502 means: a lost connection has none
+    {Errc::bad_upstream, 502, ""},  // the meaning of an answer of 502: a lost connection has none
     {Errc::disconnected, 502, ""},
     {Errc::io, 503, ""},
     {Errc::corrupt, 500, ""},

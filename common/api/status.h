@@ -13,11 +13,11 @@ namespace tarn::api {
 /// "Not Found" for 404.
 [[nodiscard]] std::string_view reason_phrase(unsigned status) noexcept;
 /// Error code of the error answer of another node: the table read backwards. Several errors have
-/// the same status; AIStore's name in the JSON `body` tells which it is. Where it has none: the one
-/// that says least.
+/// the same status; AIStore's name in the JSON `body` identifies it. Where it has none: the most
+/// general one.
 [[nodiscard]] Errc errc_of_answer(unsigned status, std::string_view body);
 
-/// Where an error happened, for its JSON. The query of `url_path` is left out of it.
+/// Place of an error, for its JSON. The query of `url_path` is left out of it.
 struct ErrorScene {
   std::string_view method;
   std::string_view url_path;

@@ -27,7 +27,7 @@ struct BucketSummary {
   bool operator==(const BucketSummary&) const = default;
   /// Takes one object in.
   void add_object(std::uint64_t size);
-  /// Takes another target's part in. Targets do not count what upstream has.
+  /// Takes another target's part in. Targets do not count the objects that upstream has.
   void add(const BucketSummary& other);
   [[nodiscard]] std::uint64_t disk_bytes() const;
 };

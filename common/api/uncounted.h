@@ -11,9 +11,9 @@ namespace tarn::api {
 struct Uncounted {
   std::uint64_t drives = 0;  ///< number of drives that are out of service
   bool unseen = false;       ///< true if names may lie here that the count does not show
-  bool expected = false;     ///< true if one of the drives may be back soon with what it has
+  bool expected = false;     ///< true if one of the drives may be back soon with its data
 
-  /// Adds what another moment of the same count showed: the worse of both holds.
+  /// Adds the gap of another moment of the same count: the worse of both holds.
   void take(const Uncounted& other);
   bool operator==(const Uncounted&) const = default;
 };

@@ -15,7 +15,7 @@
 
 namespace tarn::api {
 
-/// How to speak to an upstream server.
+/// Protocol of an upstream server.
 enum class UpstreamKind : std::uint8_t {
   s3,     ///< provider "aws": AWS, or any server that speaks S3
   gcs,    ///< provider "gcp": Google Cloud Storage, by its XML API
@@ -23,18 +23,18 @@ enum class UpstreamKind : std::uint8_t {
   web     ///< provider "ht": files below a URL of a web server
 };
 
-/// Where the objects of a bucket come from (docs/decisions/021).
+/// Source of the objects of a bucket (docs/decisions/021).
 struct UpstreamProps {
   UpstreamKind kind = UpstreamKind::s3;
   std::string url;      ///< http(s); empty: the server that targets were started with
   std::string region;   ///< of S3: empty for the default
-  std::string profile;  ///< of S3 and Google: whose credentials; empty for the default
+  std::string profile;  ///< of S3 and Google: name of the credentials; empty for the default
   BackendRate rate = {};
 
   bool operator==(const UpstreamProps&) const = default;
 };
 
-/// The kind of server that a bucket of this provider has upstream; nothing for a bucket that has no
+/// The kind of server that a bucket of this provider has upstream; none for a bucket that has no
 /// upstream.
 [[nodiscard]] std::optional<UpstreamKind> upstream_kind(const Bucket& bucket);
 /// The provider of buckets of this kind, "aws".
@@ -49,7 +49,7 @@ struct UpstreamProps {
 /// Properties that name the server: {"extra":{"aws":{"endpoint":URL}}}, as with_changes() takes
 /// them.
 [[nodiscard]] nlohmann::json server_props(UpstreamKind kind, std::string_view url);
-/// Where they come from. Only for a bucket that has_upstream() and passed check_upstream().
+/// Source of the objects. Only for a bucket that has_upstream() and passed check_upstream().
 [[nodiscard]] UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props);
 
 /// Check of a stored object with upstream before it is served.

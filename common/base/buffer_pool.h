@@ -7,10 +7,10 @@
 
 namespace tarn {
 
-/// A buffer for payload: aligned to 4 KiB, from the pool of the calling thread, given back there
-/// when it dies. Pooled because buffers above 128 KiB from malloc are mapped anew each time, and
-/// page faults cost more than the copy (measured: 0.5 s/GB). Latest used first, while it is still
-/// in the cache.
+/// A buffer for payload: aligned to 4 KiB, from the pool of the calling thread, returned there when
+/// it dies. Pooled because buffers above 128 KiB from malloc are mapped anew each time, and page
+/// faults cost more than the copy (measured: 0.5 s/GB). Latest used first, while it is still in the
+/// cache.
 class PooledBuffer {
  public:
   static constexpr std::size_t kSmallBytes = 256UL * 1024;   ///< receiving

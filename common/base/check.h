@@ -7,7 +7,7 @@ namespace tarn::detail {
 [[noreturn]] void check_failed(std::string_view condition, std::source_location where) noexcept;
 }  // namespace tarn::detail
 
-/// Stays on in release builds: for what would otherwise corrupt data. Prints and aborts.
+/// Stays on in release builds: for faults that would otherwise corrupt data. Prints and aborts.
 #define TARN_CHECK(condition)                                                    \
   do {                                                                           \
     if (!(condition)) [[unlikely]]                                               \

@@ -10,7 +10,7 @@ using BootTime = std::chrono::nanoseconds;
 /// Wall-clock time since the epoch; for people and headers, never for ordering.
 using WallTime = std::chrono::nanoseconds;
 
-/// Where time comes from, so that tests can move it by hand. Thread-safe.
+/// Source of time, so that tests can move it by hand. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -12,20 +12,20 @@ namespace tarn {
 /// Lower-case hexadecimal of `bytes`, and of a 64-bit number with all of its 16 digits.
 [[nodiscard]] std::string hex(std::string_view bytes);
 [[nodiscard]] std::string hex64(std::uint64_t value);
-/// The bytes of `text`; nothing when a character is no hex digit or the length is odd.
+/// The bytes of `text`; none if a character is no hex digit or the length is odd.
 [[nodiscard]] std::optional<std::string> unhex(std::string_view text);
 
 /// RFC 4648 base64 with padding, and the URL-safe alphabet without.
 [[nodiscard]] std::string base64(std::string_view bytes);
 [[nodiscard]] std::string base64url(std::string_view bytes);
 void append_base64url(std::string& out, std::string_view bytes);
-/// Strict: nothing for characters outside the alphabet, missing padding or bits left over.
+/// Strict decoding: fails for characters outside the alphabet, missing padding or bits left over.
 [[nodiscard]] std::optional<std::string> unbase64(std::string_view text);
 
 /// Percent-encodes everything but unreserved characters (RFC 3986) and those in `keep`.
 [[nodiscard]] std::string percent_encode(std::string_view bytes, std::string_view keep = "");
 void append_percent_encoded(std::string& out, std::string_view bytes, std::string_view keep = "");
-/// Decodes %XX once; `plus_is_space` for query strings of forms. Nothing for a malformed escape.
+/// Decodes %XX once; `plus_is_space` for query strings of forms. Fails for a malformed escape.
 [[nodiscard]] std::optional<std::string> percent_decode(std::string_view text,
                                                         bool plus_is_space = false);
 

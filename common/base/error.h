@@ -9,7 +9,7 @@
 
 namespace tarn {
 
-/// Kinds of failure that a caller may want to branch on. Everything else about a failure is in
+/// Kinds of failure that a caller may want to branch on. All else about a failure is in
 /// Error::message.
 enum class Errc {
   invalid_argument,       ///< the request or the configuration is wrong as written
@@ -18,10 +18,10 @@ enum class Errc {
   bucket_not_found,       ///< the bucket surely does not exist
   remote_not_known,       ///< a bucket with an upstream that the cluster does not know
   object_not_found,       ///< the object surely does not exist
-  not_found,              ///< anything else that surely does not exist
+  not_found,              ///< any other thing that surely does not exist
   bucket_exists,          ///< create of a bucket that is there
   conflict,               ///< collides with the present state
-  locked,                 ///< someone else is changing it right now
+  locked,                 ///< another request is changing it right now
   precondition_failed,    ///< If-Match, If-None-Match, or a lost compare-and-swap
   method_not_allowed,     ///< the path exists, the verb does not
   expectation_failed,     ///< an expectation of the request that is not met
@@ -40,8 +40,8 @@ enum class Errc {
   bad_upstream,  ///< an upstream server refuses, or its answer breaks the rules
   cancelled,     ///< asked to stop; never logged as an error
   disconnected,  ///< the peer went away
-  io,            ///< a drive or the network said no
-  corrupt,       ///< bytes at rest do not match their checksum or their format
+  io,            ///< a drive or the network failed
+  corrupt,       ///< stored bytes do not match their checksum or their format
   internal,      ///< a bug of ours
 };
 
@@ -54,7 +54,7 @@ struct Error {
   std::string message;
 };
 
-/// A value or an Error. Dropping one unread is a compiler warning, which an alias would not give.
+/// A value or an Error. Dropping one unread is a compiler warning, which an alias would not cause.
 template <class T>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
  public:

@@ -11,8 +11,8 @@
 
 namespace tarn {
 
-/// Something that happens now and then, for those that else would look for it again and again. Any
-/// thread may ring. Must outlive its listeners.
+/// An event that happens now and then; listeners wait for it instead of polling. Any thread may
+/// ring. Must outlive its listeners.
 class Event {
  public:
   /// Wakes all that listen.
@@ -25,8 +25,8 @@ class Event {
   std::vector<std::shared_ptr<Waiter>> waiters_ TARN_GUARDED_BY(mutex_);
 };
 
-/// Listens to an event from its making on, for a coroutine on the loop of `executor`; nothing that
-/// rings is missed between two waits. For that loop alone.
+/// Listens to an event from its making on, for a coroutine on the loop of `executor`; no ring is
+/// missed between two waits. For that loop alone.
 class EventListener {
  public:
   EventListener(Event& event, const asio::any_io_executor& executor);
@@ -34,7 +34,7 @@ class EventListener {
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
 
-  /// Until it has rung since the last wait, or until `deadline`.
+  /// Waits until it has rung since the last wait, or until `deadline`.
   Task<void> wait_until(std::chrono::steady_clock::time_point deadline);
   /// Ends the wait that is under way, or the next one.
   void wake();

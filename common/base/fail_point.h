@@ -18,9 +18,8 @@ namespace tarn::fail_point {
 
 using Id = std::uint64_t;
 
-/// Returns the number of a fail point's name: FNV-1a with 64 bits
-/// (draft-eastlake-fnv, section 2). `hash` is the number of what stands before `name`. The macros
-/// evaluate it at compile time.
+/// Returns the number of a fail point's name: FNV-1a with 64 bits (draft-eastlake-fnv, section 2).
+/// `hash` is the number of the text before `name`. The macros evaluate it at compile time.
 [[nodiscard]] constexpr Id id_of(std::string_view name, Id hash = 0xcbf29ce484222325U) noexcept {
   for (const char c : name) {
     hash ^= static_cast<unsigned char>(c);

@@ -33,7 +33,7 @@ class Registry {
     if (const char* text = std::getenv("TARN_FAIL_POINTS_DELAY"))
       longest_delay_ = parse_u64(text).value_or(0);
   }
-  /// Of this hit, in microseconds: 0 three times of four, or when no delays are wanted.
+  /// Delay of this hit, in microseconds: 0 three times of four, or when no delays are wanted.
   std::uint64_t delay() {
     if (longest_delay_ == 0) return 0;
     const MutexLock lock(mutex_);

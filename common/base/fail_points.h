@@ -18,8 +18,8 @@ namespace tarn::fail_point {
 ///
 /// TARN_TEST_IDENTITIES=TEXT makes the identifiers of new nodes and drives follow from TEXT and
 /// from the last two parts of their directory's path. Their number among those that the process has
-/// made there counts too. A test that gives each start another TEXT has the same placement in each
-/// run, and no identifier twice.
+/// made there counts too. A test that sets another TEXT for each start has the same placement in
+/// each run, and no identifier twice.
 ///
 /// TARN_TEST_PLACES=TEXT has drives placed by TEXT and the last two parts of their path, not by all
 /// of it: the directory of a test has another name in each run.

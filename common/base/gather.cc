@@ -16,8 +16,8 @@
 namespace tarn {
 namespace {
 
-/// Awaits `group`. Asio tells a group of a cancellation only while it is awaited: one that came to
-/// the caller before is told as soon as the group has begun.
+/// Awaits `group`. Asio cancels a group only while it is awaited: an earlier cancellation of the
+/// caller is passed on as soon as the group has begun.
 template <class Group, class Condition>
 auto await_group(Group group, Condition condition)
     -> decltype(group.async_wait(condition, asio::use_awaitable)) {

@@ -36,11 +36,11 @@ Task<void> keep(Task<T> task, std::optional<Ended<T>>& result) {
 }  // namespace detail
 
 /// Runs all `tasks` at once on the caller's loop and waits until each has ended. Cancelling the
-/// caller, before this call or in it, cancels them; so does a task that throws, and what it throws
+/// caller, before this call or in it, cancels them; so does a task that throws, and its exception
 /// is thrown here, when all have ended.
 Task<void> gather(std::vector<Task<void>> tasks);
 
-/// The same for tasks with results, which are given in the order of the tasks.
+/// The same for tasks with results, which are returned in the order of the tasks.
 template <class T>
 Task<std::vector<T>> gather(std::vector<Task<T>> tasks) {
   std::vector<std::optional<T>> results(tasks.size());

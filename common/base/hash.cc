@@ -15,7 +15,7 @@ std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed) {
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
-  // ISA-L neither inverts the value it is given nor the one it returns.
+  // ISA-L inverts neither its argument nor its result.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the C interface forgot const
   auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));
   while (bytes.size() > 0x40000000) {  // its length is an int

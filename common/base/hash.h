@@ -17,7 +17,7 @@ namespace tarn {
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 [[nodiscard]] std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
 
-/// XXH64 over chunks. A copy goes on from where the original stands. Not thread-safe.
+/// XXH64 over chunks. A copy goes on from the position of the original. Not thread-safe.
 class Xxh64Stream {
  public:
   Xxh64Stream();

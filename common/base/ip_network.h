@@ -17,8 +17,8 @@ namespace tarn {
 class IpNetwork {
  public:
   /// One address without a length is a network of that address alone. Errors: invalid_argument for
-  /// what is no network, and for bits that are set after the prefix ("10.0.0.1/8"), which would
-  /// surprise its author.
+  /// a text that is no network, and for bits that are set after the prefix ("10.0.0.1/8"), which
+  /// would surprise its author.
   [[nodiscard]] static Result<IpNetwork> parse(std::string_view text);
 
   /// True if `address` lies in this network. False for one of the other family.

@@ -15,7 +15,7 @@ namespace tarn {
 [[nodiscard]] std::string address_without_port(std::string_view address);
 
 /// True if `address` ("127.0.0.1:51234", "[::1]:80", with or without port) is one of this machine:
-/// loopback, or of one of its interfaces now. False for what is no IP address.
+/// loopback, or of one of its interfaces now. False for a text that is no IP address.
 [[nodiscard]] bool is_local_address(std::string_view address);
 
 }  // namespace tarn

@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <mutex>
 
-// Mutexes that the compiler knows (Clang's documentation, "Thread Safety Analysis"). Members say
-// which mutex guards them and functions say which one they need. -Wthread-safety reports each
-// access without it. The analysis looks at one function at a time and skips constructors and
-// destructors. A lambda is a function: one that is called under a lock says TARN_REQUIRES.
+// Mutexes that the compiler knows (Clang's documentation, "Thread Safety Analysis"). Members name
+// the mutex that guards them and functions name the one that they need. -Wthread-safety reports
+// each access without it. The analysis looks at one function at a time and skips constructors and
+// destructors. A lambda is a function: one that is called under a lock needs TARN_REQUIRES.
 
 #if defined(__clang__)
 #define TARN_THREAD_SAFETY(attribute) __attribute__((attribute))

@@ -41,7 +41,7 @@ Status sync_directory(const fs::path& dir) {
   return {};
 }
 
-/// `file` holds all of `text`, or what it held before.
+/// `file` holds all of `text`, or its former content.
 Status replace_file(const fs::path& file, std::string_view text, Sync sync) {
   const fs::path next = file.string() + ".new";
   UniqueFd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

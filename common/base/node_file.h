@@ -22,7 +22,7 @@ struct NodeFile {
   [[nodiscard]] std::string text() const;
 };
 
-/// Replaces `<dir>/node.json` in one step, when all listeners are bound. Not synced: it tells of a
+/// Replaces `<dir>/node.json` in one step, when all listeners are bound. Not synced: it describes a
 /// process, and a power cut ends that too.
 Status write_node_file(const std::filesystem::path& dir, const NodeFile& node);
 /// Removes the file that an earlier start left; no error when there is none.
@@ -44,7 +44,7 @@ Status save_node_text(const std::filesystem::path& dir, const std::string& name,
 /// once it has joined; empty when it has not.
 [[nodiscard]] std::string known_cluster(const std::filesystem::path& dir);
 Status remember_cluster(const std::filesystem::path& dir, const std::string& uuid);
-/// Its cluster is gone, as an operator wanted: the node may begin with another one.
+/// Forgets the cluster, which is gone as an operator wanted: the node may begin with another one.
 Status forget_cluster(const std::filesystem::path& dir);
 
 }  // namespace tarn

@@ -10,7 +10,7 @@ namespace tarn {
 void prepare_process();
 
 /// Use of a file descriptor. When a process runs out of them, the rest must still work: the index
-/// of a drive, the lease, answers that say 503.
+/// of a drive, the lease, answers with 503.
 enum class FdUse { connection, data_file };
 
 /// True if a descriptor that was just opened may be used; false if it must be closed because too
@@ -21,7 +21,7 @@ enum class FdUse { connection, data_file };
 /// True if the process has been asked to stop, and wait_for_stop() has not returned it yet.
 [[nodiscard]] bool stop_is_pending();
 
-/// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).
+/// Number of descriptors that this process may have (RLIMIT_NOFILE, as it is now).
 [[nodiscard]] std::size_t open_files_max();
 
 /// Asks this process to stop, as SIGTERM from outside does.

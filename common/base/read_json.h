@@ -12,10 +12,9 @@
 namespace tarn {
 
 /// Returns what `read` returns. `read` takes values out of JSON; it may return a value, a Result,
-/// or nothing. Where a value is missing or has another type, or the text is not JSON: `code`, with
-/// `subject` and the reason as its text. The same where a value is refused: a from_json(), or
-/// std::stoull(), throws a std::logic_error then. Other exceptions, as that for want of memory, are
-/// the caller's.
+/// or void. Where a value is missing or has another type, or the text is not JSON: `code`, with
+/// `subject` and the reason as its text. The same where a from_json() or std::stoull() refuses a
+/// value by a std::logic_error. Other exceptions, such as std::bad_alloc, pass to the caller.
 template <class Read>
 [[nodiscard]] auto read_json(Errc code, std::string_view subject, const Read& read) {
   using Value = std::invoke_result_t<const Read&>;

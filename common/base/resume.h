@@ -12,7 +12,7 @@
 
 namespace tarn {
 
-/// Suspends the caller until the function is called that `start` is given: copyable, without
+/// Suspends the caller until the function that is passed to `start` is called: copyable, without
 /// arguments, to be called once, from any thread. The caller resumes on its own executor, never
 /// within that call. Not cancellable.
 template <class Start>
@@ -31,13 +31,13 @@ Task<void> suspend_until_called(Start start) {
       asio::use_awaitable, std::move(start));
 }
 
-/// True if the caller's coroutine has been told to end.
+/// True if the caller's coroutine has been asked to end.
 inline Task<bool> is_cancelled() {
   const auto state = co_await asio::this_coro::cancellation_state;
   co_return state.cancelled() != asio::cancellation_type::none;
 }
 
-/// Runs `work` with throw_if_cancelled() off, so that it sees a cancellation as errors of what it
+/// Runs `work` with throw_if_cancelled() off, so that it sees a cancellation as errors of its
 /// awaits, and restores the caller's setting. Asio has one setting for a task and all that it
 /// awaits: without this a task that awaited such work once would not end by a cancellation.
 template <class T>

@@ -37,7 +37,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_no_digit(char c) { return !is_digit(c); }
 
 /// A number with its unit off the front of `rest`, in multiples of the smallest unit. `units` is
-/// cut to those after the one that was found. Nothing for garbage and for overflow.
+/// cut to those after the one that was found. Fails for garbage and for overflow.
 std::optional<std::uint64_t> take_quantity(std::string_view& rest, std::span<const Unit>& units) {
   const auto number = parse_u64(take_while(rest, is_digit));
   const auto name = take_while(rest, is_no_digit);

@@ -20,24 +20,24 @@ namespace tarn {
 [[nodiscard]] std::string duration_text(std::chrono::milliseconds value);
 
 /// "1024", "64KiB", "256MiB", "1GiB", "2TiB", and with a single B: "512B". invalid_argument for
-/// others, also for KB and MB, which people read in two ways.
+/// other texts, also for KB and MB, which people read in two ways.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
 /// One number in the largest unit that divides it, as parse_size() reads it: "256MiB", "1000B".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 
-/// The settings of a program: what `--set key=value` may change. Each key is bound to a variable
-/// whose value at that moment is the default. The variables must outlive the last apply(). Bind
-/// everything, apply() once at start-up, then only read. Not thread-safe.
+/// The settings of a program: the variables that `--set key=value` may change. Each key is bound to
+/// a variable whose value at that moment is the default. The variables must outlive the last
+/// apply(). Bind everything, apply() once at start-up, then only read. Not thread-safe.
 class Settings {
  public:
   /// One row of the table that `--help-settings` prints and docs/configuration.md holds.
   struct Row {
     std::string key;
     std::string initial;  ///< the default, as it would be written after `key=`
-    std::string unit;     ///< what a value looks like: "duration", "size", "307 or 302", ...
+    std::string unit;     ///< form of a value: "duration", "size", "307 or 302", ...
     std::string meaning;
   };
-  /// Takes the text of a value over, or says what was wrong with it and what is wanted.
+  /// Takes the text of a value over, or returns its fault and the wanted form.
   using Parser = std::function<Status(std::string_view value)>;
 
   /// Between `least` and `most`, both included.
@@ -58,9 +58,9 @@ class Settings {
   /// Accepts the name that `key`, which is bound, had before, too. No table shows it.
   void former_name(std::string_view former, std::string_view key);
 
-  /// Takes "key=value" texts in order; of a key that is given twice the last counts.
-  /// invalid_argument with every problem on a line of its own, each naming its key. The variables
-  /// may then hold some of the values: the program must not go on.
+  /// Takes "key=value" texts in order; of a key that stands twice the last counts. invalid_argument
+  /// with every problem on a line of its own, each naming its key. The variables may then hold some
+  /// of the values: the program must not go on.
   [[nodiscard]] Status apply(std::span<const std::string> assignments);
 
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }

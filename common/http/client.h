@@ -62,8 +62,8 @@ struct CallLimits {
 
 /// One request under way whose bodies are streamed. Owned by the caller, used on one loop;
 /// destroying it before the answer was read to its end closes the connection. When a peer answers
-/// before it has taken the whole body, write() and finish() fail: read_head() then still gives the
-/// answer, if one came.
+/// before it has taken the whole body, write() and finish() fail: read_head() then still returns
+/// the answer, if one came.
 class ClientStream {
  public:
   struct Impl;
@@ -103,7 +103,7 @@ class Client {
   Client() = default;
   /// `tls` is used for URLs of https, which are invalid_argument without.
   explicit Client(std::shared_ptr<const TlsContext> tls) : tls_(std::move(tls)) {}
-  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that proves
+  /// One whole call. `url` has host and port; its path is ignored. A kept connection that proves
   /// dead before a byte of the answer came is replaced once, for requests without side effects
   /// (GET, HEAD, OPTIONS).
   Task<Result<ClientResponse>> call(Url url, ClientRequest request, CallLimits limits = {});

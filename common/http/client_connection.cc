@@ -36,7 +36,7 @@ constexpr std::size_t kClientConnectionTurnBytes =
     2U << 20U;  // before other work of the loop gets its turn
 
 /// A name looked up on the resolver's thread. Shared with it: getaddrinfo cannot be interrupted, so
-/// a lookup may outlive the call that has given up on it.
+/// a lookup may outlive the call that no longer waits for it.
 struct Lookup {
   explicit Lookup(asio::io_context& context) : resolver(context), done(context) {}
   tcp::resolver resolver;
@@ -90,7 +90,7 @@ Task<Result<std::shared_ptr<ClientConnection>>> ClientConnection::connect(
     Url url, std::shared_ptr<const TlsContext> tls, steady_clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   auto& context = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
-  // A cancellation is told once, to what waits then; a wait that begins later must ask.
+  // A cancellation reaches only a wait that is under way; a wait that begins later must ask.
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "{}: cancelled", url.authority());
   auto resolved = co_await resolve(context, url, deadline);
   if (!resolved) co_return fail(resolved.error());
@@ -135,7 +135,7 @@ void ClientConnection::watch() {
   if (!armed_ || *armed_ > look) arm(look);
 }
 
-/// When the wait that is under way may be over.
+/// Time at which the wait that is under way may be over.
 steady_clock::time_point ClientConnection::next_look() const {
   if (limits_.is_silent == nullptr) return deadline_;
   return std::min(deadline_, steady_clock::now() + kSilenceLookEvery);
@@ -216,7 +216,7 @@ Task<Status> ClientConnection::send(std::string_view head, std::span<const std::
   co_return Status();
 }
 
-/// Receives what is there, up to the size of `into`. 0: the peer has closed.
+/// Receives the bytes that are there, up to the size of `into`. 0: the peer has closed.
 Task<Result<std::size_t>> ClientConnection::receive(std::span<std::byte> into) {
   if (tls_) {
     const auto got = co_await receive_sealed(into);
@@ -297,7 +297,7 @@ Status ClientConnection::take_framing(const ClientResponse& head, bool to_head) 
     body_ = Body::counted;
     body_left_ = *content_length_;
   } else if (head.status >= 300) {
-    body_ = Body::until_close;  // an error text from something in between, no data
+    body_ = Body::until_close;  // an error text of a proxy in between, no data
     keep_alive_ = false;
   } else {
     return fail(Errc::io, "{}: an answer without a length, whose end cannot be known", authority_);

@@ -22,8 +22,8 @@
 
 namespace tarn::http {
 
-/// When a wait for the peer ends in `timeout`: at `hard`, after `stall` without a byte, or when it
-/// is known to be silent.
+/// Times at which a wait for the peer ends in `timeout`: at `hard`, after `stall` without a byte,
+/// or when it is known to be silent.
 struct WaitLimits {
   std::optional<std::chrono::steady_clock::time_point> hard;
   std::chrono::milliseconds stall{30'000};
@@ -33,8 +33,8 @@ struct WaitLimits {
 /// A connected socket with a deadline on every wait. Used on one loop by one coroutine at a time.
 ///
 /// Answers are read strictly: one that is cut short, or whose end only the end of the connection
-/// would show, is an error and never an end. After an error of any call nothing more can be sent;
-/// an answer that had arrived before can still be read.
+/// would show, is an error and never an end. After an error of any call no byte can be sent; an
+/// answer that had arrived before can still be read.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
   /// Resolves and connects to the first address of `url` that takes us, in the clear when `tls` is
@@ -57,7 +57,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   Task<Status> send(std::string_view head, std::span<const std::byte> body);
 
   /// Reads the head of the next answer, interim ones (1xx) too. `to_head`: it answers a HEAD, so no
-  /// body follows whatever its length says.
+  /// body follows whatever its length field has.
   Task<Result<ClientResponse>> read_head(bool to_head);
   [[nodiscard]] std::optional<std::uint64_t> content_length() const { return content_length_; }
   /// Up to `into.size()` body bytes, straight from the socket when the answer has a length. 0 is
@@ -70,7 +70,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   [[nodiscard]] bool answer_begun() const { return answer_begun_; }
   /// True if the answer was read to its end and the peer keeps the connection open after it.
   [[nodiscard]] bool reusable() const;
-  /// Ready for a next request: forgets the last answer, keeps no memory and no timer.
+  /// Gets ready for a next request: forgets the last answer, keeps no memory and no timer.
   void rest();
 
  private:

@@ -1,4 +1,4 @@
-// A connection under TLS: how bytes get in and out of its session.
+// A connection under TLS: the way of bytes in and out of its session.
 
 #include "common/http/client_connection.h"
 

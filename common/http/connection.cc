@@ -110,7 +110,7 @@ void Connection::begin_window() {
 }
 
 /// Bytes that came, and those that the peer's machine took: the socket takes several megabytes at
-/// once, and then nothing for as long as a slow reader needs for them.
+/// once, and then none for as long as a slow reader needs for them.
 std::uint64_t Connection::moved_in_window() {
   const std::uint64_t given = window_bytes_ + window_unsent_;
   return given - std::min(given, unacknowledged_bytes(socket_.native_handle()));
@@ -166,7 +166,7 @@ Task<void> Connection::yield() {
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
 
-/// Reads what is there into the parser. 0: the peer has closed.
+/// Reads the bytes that are there into the parser. 0: the peer has closed.
 Task<Result<std::size_t>> Connection::fill_parser() {
   while (true) {
     const auto space = parser_.prepare();
@@ -192,7 +192,7 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
   if (parser_.buffered() == 0) {
     enter(Phase::idle);
     if (stopping_) co_return false;
-    // Nothing is there yet: Asio's own receive looks once and then waits, where a wait of ours
+    // No byte is there yet: Asio's own receive looks once and then waits, where a wait of ours
     // would look, register anew with epoll, and look again.
     since_yield_ = 0;
     const auto space = parser_.prepare();
@@ -276,7 +276,7 @@ void Connection::cork(bool on) {
 
 namespace {
 
-/// One sendmsg; errno says why when it returns -1.
+/// One sendmsg; errno has the reason when it returns -1.
 ssize_t send_once(int fd, std::string_view head, std::span<const std::byte> body, int flags) {
   std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
                              iovec{const_cast<std::byte*>(body.data()), body.size()}};
@@ -416,10 +416,10 @@ Task<void> Connection::serve(Exchange& exchange) {
 }
 
 /// Lets an answer arrive although the client is still sending: many send all of a body before they
-/// read, and closing at once would reset the connection and lose the answer. `left` is what is
-/// still to come of the body. Bytes read are bounded, and the time is too; a client that sends more
-/// finds its send buffer full and the answer waiting. Go's net/http needs that: it loses the answer
-/// when the connection is closed.
+/// read, and closing at once would reset the connection and lose the answer. `left` is the rest of
+/// the body. Bytes read are bounded, and the time is too; a client that sends more finds its send
+/// buffer full and the answer waiting. Go's net/http needs that: it loses the answer when the
+/// connection is closed.
 Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
@@ -442,15 +442,15 @@ Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   }
   if (!expired && dropped >= kLingerBytesMax)
     co_await socket_.async_wait(Socket::wait_error,
-                                kTuple);  // until the peer is gone, or the timer
+                                kTuple);  // returns when the peer is gone, or the timer
   timer.cancel();
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);  // the timer's handler has run
 }
 
 /// Waits until the peer's machine has all that was sent. The kernel would go on after the end of
 /// the process, but the network of a container ends with it. The peer would then wait for the rest
-/// until its keepalive gives up. A connection with bytes not taken until stop(true) is reset, so
-/// that the peer sees it.
+/// until its keepalive ends. A connection with bytes not taken until stop(true) is reset, so that
+/// the peer sees it.
 Task<void> Connection::hand_over_sent() {
   const int fd = socket_.native_handle();
   if (unacknowledged_bytes(fd) == 0) co_return;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Private to common/http: one accepted socket and what the sweeper may do to it.
+// Private to common/http: one accepted socket and the part of it that the sweeper may use.
 
 #include <atomic>
 #include <chrono>
@@ -28,7 +28,7 @@ namespace tarn::http {
 using Socket = asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type>;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-/// How long a listener waits for its peers; may change while it serves (Server::set_patience).
+/// Times that a listener waits for its peers; may change while it serves (Server::set_patience).
 struct Patience {
   std::atomic<std::chrono::milliseconds> idle_timeout;
   std::atomic<std::chrono::milliseconds> header_timeout;
@@ -62,7 +62,7 @@ class Connection {
 
   /// Serves until the connection ends.
   Task<void> run();
-  /// Called by the sweeper, on the connection's loop: ends what waits too long.
+  /// Called by the sweeper, on the connection's loop: ends a wait that lasts too long.
   void sweep(SteadyTime now);
   /// True if the peer is waited for in the middle of a request or an answer.
   [[nodiscard]] bool is_timed() const { return phase_ == Phase::head || phase_ == Phase::waiting; }
@@ -73,23 +73,23 @@ class Connection {
   // For Exchange.
   [[nodiscard]] const std::string& remote_address() const { return remote_; }
   [[nodiscard]] ServerShared& shared() { return shared_; }
-  /// Bytes of the body of a request with Content-Length: what the head's read brought, then the
+  /// Bytes of the body of a request with Content-Length: first those of the head's read, then the
   /// socket.
   Task<Result<std::size_t>> receive(std::span<std::byte> into);
   /// Bytes of a chunked body, through Beast's parser; 0 is its end.
   Task<Result<std::size_t>> receive_chunked(std::span<std::byte> into);
-  /// Throws away up to `bytes` body bytes that have already arrived; how many there were.
+  /// Throws away up to `bytes` body bytes that have already arrived; returns their number.
   std::size_t drop_buffered(std::uint64_t bytes);
   [[nodiscard]] std::size_t buffered() const;
-  /// Sends all of `head` and `body`; `more`: something follows at once.
+  /// Sends all of `head` and `body`; `more`: further bytes follow at once.
   Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
   /// See Exchange.
   void allow_pauses() noexcept { may_pause_ = true; }
-  /// Sends as much of both as the socket takes at once; how much that was. Never waits.
+  /// Sends as much of both as the socket takes at once; returns the number of bytes. Never waits.
   Result<std::size_t> send_now(std::string_view head, std::span<const std::byte> body);
   Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
                                         const Exchange::ResidentCheck& resident);
-  /// While it is on, only full packets leave. Costs nothing when nothing changes.
+  /// While it is on, only full packets leave. Free if the state stays.
   void cork(bool on);
   /// False as soon as the connection is to stop; true when the time has passed or the event rung.
   Task<bool> pause_until(SteadyTime deadline, EventListener& listener);
@@ -122,7 +122,7 @@ class Connection {
   SteadyTime phase_since_;
   SteadyTime served_since_;                       ///< the present exchange
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
-  std::uint64_t window_bytes_ = 0;                ///< came, or were given to the socket
+  std::uint64_t window_bytes_ = 0;                ///< came, or went to the socket
   std::uint64_t window_unsent_ = 0;               ///< unacknowledged_bytes() at its begin
   bool in_window_ = false;                        ///< the peer was waited for in this exchange
   bool may_pause_ = false;                        ///< in this exchange

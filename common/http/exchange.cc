@@ -263,7 +263,7 @@ Task<Status> Exchange::finish() {
   if (response_left_.value_or(0) != 0)
     co_return fail(Errc::internal, "the answer is {} bytes short", *response_left_);
   if (response_chunked_) CO_TRY_OK(co_await connection_.send("0\r\n\r\n", {}, false));
-  connection_.cork(false);  // nothing to do where all left in one packet
+  connection_.cork(false);  // a no-op if all left in one packet
   response_complete_ = true;
   co_return Status();
 }

@@ -51,25 +51,27 @@ class Exchange {
   /// Sends the whole answer. If a body is left unread, the connection is closed afterwards
   /// (half-close at once, at most 64 MiB or 0.5 s of the body discarded).
   Task<Status> respond(Response response);
-  /// The same without waiting: what the socket does not take at once is kept for flush().
+  /// The same without waiting: bytes that the socket does not take at once are kept for flush().
   void respond_now(const ResponseView& response);
-  /// Sends what respond_now() has left.
+  /// Sends the bytes that respond_now() has left.
   Task<Status> flush();
   /// Starts an answer whose body follows by write() and send_file(): of exactly `length` bytes, or
   /// chunked when there is none (then finish() must end it). For HEAD the body is left out: the
   /// caller must not write.
   Task<Status> begin(Response head_only, std::optional<std::uint64_t> length);
-  /// begin(), with the first bytes of the body in the same packet. Returns how many of them are on
+  /// begin(), with the first bytes of the body in the same packet. Returns the number of those on
   /// their way: when the client does not read, fewer than there are, and the rest is to be sent as
   /// after begin(). Not for HEAD. `first` is not needed any more once the call has suspended.
   Task<Result<std::uint64_t>> begin_with(Response head_only, std::uint64_t length,
                                          std::span<const std::byte> first);
   Task<Status> write(std::span<const std::byte> bytes);
   Task<Status> write(std::string_view bytes) { return write(std::as_bytes(std::span(bytes))); }
-  /// Asked before bytes are sent that may have left the memory while the client made us wait.
+  /// Predicate that is asked before bytes are sent that may have left the memory while the client
+  /// made us wait.
   using ResidentCheck = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
   /// Sends `length` bytes of `fd` by sendfile, on the loop: the pages must be resident
-  /// (io::is_resident). Stops early when `resident` says no. Returns how many bytes went out.
+  /// (io::is_resident). Stops early when `resident` returns false. Returns the number of bytes that
+  /// went out.
   Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
                                         ResidentCheck resident);
   /// Ends a chunked answer, or checks that a counted one is complete.
@@ -85,11 +87,11 @@ class Exchange {
   /// Waits until `deadline`, and no longer than until the event has rung. False at once when the
   /// listener is being stopped.
   Task<bool> pause_until(std::chrono::steady_clock::time_point deadline, EventListener& listener);
-  /// The peer may pause in the middle of this exchange for as long as it likes. For nodes of the
+  /// Lets the peer pause in the middle of this exchange for as long as it likes. For nodes of the
   /// cluster: they pass bytes on as their own clients take or send them, and hold those to the
   /// least rate.
   void allow_pauses() noexcept;
-  /// The connection is closed after this exchange.
+  /// Closes the connection after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }
 
  private:

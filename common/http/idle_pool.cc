@@ -18,7 +18,7 @@ std::shared_ptr<ClientConnection> IdlePool::take(std::string_view authority,
     if (at->connection->authority() != authority || at->connection->tls() != tls) continue;
     auto connection = std::move(at->connection);
     at = idle_.erase(at);
-    // No request is under way: what can be read is the peer's goodbye.
+    // No request is under way: bytes that can be read are the peer's goodbye.
     if (!connection->readable()) return connection;
   }
   return nullptr;

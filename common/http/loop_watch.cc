@@ -22,7 +22,7 @@ struct Stalls {
   prometheus::Counter& seconds;
 };
 
-/// Where a test holds up a loop.
+/// Point at which a test holds up a loop.
 Status come_round(const Loop& loop) {
   FAIL_POINT_OF("loop.turn.", loop.name());
   return {};
@@ -35,8 +35,8 @@ std::chrono::nanoseconds thread_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-/// A node has several loops, and most of them have nothing to do most of the time: a look that
-/// wakes a processor a hundred times a second would be most of what they cost.
+/// A node has several loops, and most of them are idle most of the time: a look that wakes a
+/// processor a hundred times a second would be most of what they cost.
 Task<void> watch(Loop& loop, Stalls stalls) {
   auto worked = thread_time();
   auto looked = std::chrono::steady_clock::now();

@@ -171,8 +171,8 @@ bool TaskGroup::spawn(asio::any_io_executor executor, std::string name, Task<voi
     id = state_->next++;
     state_->tasks.emplace(id, State::Entry{executor, std::move(name), signal});
   }
-  // Started on its own executor, where close() emits the signal, too. A loop runs what it posts to
-  // itself after what others post meanwhile: a signal that came first reached no task.
+  // Started on its own executor, where close() emits the signal, too. A loop runs its own posts
+  // after those of other threads meanwhile: a signal that came first reached no task.
   const auto loop = executor;
   asio::post(loop, [state = state_, id, signal, executor = std::move(executor),
                     task = std::move(task)]() mutable {

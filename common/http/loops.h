@@ -29,12 +29,13 @@ class Loop {
   [[nodiscard]] asio::io_context& context() noexcept { return *context_; }
   [[nodiscard]] asio::any_io_executor executor();
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
-  /// When it last came round, as far as watch_loops() has looked (loop_watch.h). Any thread.
+  /// Time at which it last came round, as far as watch_loops() has looked (loop_watch.h). Any
+  /// thread.
   [[nodiscard]] std::chrono::steady_clock::time_point came_round() const noexcept {
     return came_round_;
   }
   void comes_round() noexcept { came_round_ = std::chrono::steady_clock::now(); }
-  /// As its thread ("loop-NAME") and its metrics are called.
+  /// Name in that of its thread ("loop-NAME") and in its metrics.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The loop that the calling thread runs, or null.
   [[nodiscard]] static Loop* current() noexcept;
@@ -54,7 +55,7 @@ class Loops {
  public:
   /// Starts `count` loops (0: one a core) on threads of their own. Their names are their numbers.
   explicit Loops(std::size_t count = 0);
-  /// Starts one loop of this name, for what must not wait for the work of others.
+  /// Starts one loop of this name, for work that must not wait for other work.
   explicit Loops(std::string name);
   /// Stops the loops and joins their threads. All work on them must have ended before.
   ~Loops();
@@ -70,8 +71,8 @@ class Loops {
   std::vector<std::unique_ptr<Loop>> loops_;
 };
 
-/// Coroutines that end before their owner does: spawn() refuses after close(), close() cancels what
-/// runs and waits until it has ended. Replaces detached. Thread-safe.
+/// Coroutines that end before their owner does: spawn() refuses after close(), close() cancels
+/// those that run and waits until they have ended. Replaces detached. Thread-safe.
 ///
 /// A task ends upon a cancellation in one of two ways. As long as Asio's throw_if_cancelled() is
 /// on, which is so at its begin, its next co_await throws. After throw_if_cancelled(false) it must
@@ -80,14 +81,14 @@ class Loops {
 class TaskGroup {
  public:
   TaskGroup();
-  /// Aborts when tasks still run, as they may use what goes next: call close() or wait() first. A
-  /// process in which these have returned false ends without destructors (std::_Exit).
+  /// Aborts when tasks still run, as they may use memory that goes next: call close() or wait()
+  /// first. A process in which these have returned false ends without destructors (std::_Exit).
   ~TaskGroup();
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
-  /// Starts `task` on `executor`. False when the group is closed; the task is then not started.
-  /// Its outermost catch is here: what it throws is logged as an error. Logs call it `name`, which
+  /// Starts `task` on `executor`. False when the group is closed; the task is then not started. Its
+  /// outermost catch is here: its exception is logged as an error. Logs call it `name`, which
   /// several tasks may share.
   bool spawn(asio::any_io_executor executor, std::string name, Task<void> task);
   /// Asks all tasks to stop (Asio's terminal cancellation), refuses new ones, and blocks until none

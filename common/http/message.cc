@@ -92,7 +92,7 @@ struct EntityTag {
   std::string_view opaque;
 };
 
-/// Takes the next tag from the front of `list`; nothing at its end.
+/// Takes the next tag from the front of `list`; none at its end.
 std::optional<EntityTag> next_tag(std::string_view& list) {
   while (!list.empty() && (list.front() == ',' || list.front() == ' ' || list.front() == '\t'))
     list.remove_prefix(1);
@@ -161,7 +161,7 @@ std::optional<RangeSpec> parse_range_spec(std::string_view text) {
 std::pair<RangeVerdict, ByteRange> apply_range(const RangeSpec& spec, std::uint64_t size) {
   if (!spec.first) {
     if (*spec.last == 0) return {RangeVerdict::unsatisfiable, {}};
-    // The last bytes of nothing are all of it, and no Content-Range can say so.
+    // The last bytes of nothing are all of it, and no Content-Range can express that.
     if (size == 0) return {RangeVerdict::whole, {0, 0}};
     const auto length = std::min(*spec.last, size);
     return {RangeVerdict::partial, {size - length, length}};

@@ -61,7 +61,7 @@ struct Response {
   }
 };
 
-/// An answer made of text that others keep.
+/// An answer made of text that its caller keeps.
 struct ResponseView {
   struct FieldView {
     std::string_view name;
@@ -103,16 +103,16 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 /// True if a request has any field that check_read_conditions() looks at.
 [[nodiscard]] bool has_conditions(const RequestHead& head) noexcept;
 
-/// True if the client wants nothing that may be stale (`Cache-Control: no-cache`, in any case).
+/// True if the client refuses stale answers (`Cache-Control: no-cache`, in any case).
 [[nodiscard]] bool asks_for_fresh(const RequestHead& head);
 
 /// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the
 /// epoch.
 enum class Condition : std::uint8_t { proceed, not_modified, failed };
-/// For reads of an existing object. `head` is what the client sent.
+/// Check for reads of an existing object. `head` is that of the client's request.
 [[nodiscard]] Condition check_read_conditions(const RequestHead& head, std::string_view etag,
                                               std::int64_t modified);
-/// For writes; when there is no object now, `etag` is empty and `modified` nothing.
+/// Check for writes; if there is no object now, `etag` is empty and `modified` none.
 [[nodiscard]] Condition check_write_conditions(const RequestHead& head, std::string_view etag,
                                                std::optional<std::int64_t> modified);
 /// True if the Range of `head` may be honoured: If-Range is absent or still matches.

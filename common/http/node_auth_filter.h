@@ -6,7 +6,7 @@
 namespace tarn::http {
 
 /// Handler that first checks that the caller is a node of this cluster: for internal listeners.
-/// Other callers get 401 and nothing of their body is read. `auth` must outlive the listener.
+/// Other callers get 401 and their body is not read. `auth` must outlive the listener.
 [[nodiscard]] Handler authenticated(const security::NodeAuth& auth, Handler handler);
 
 }  // namespace tarn::http

@@ -16,9 +16,9 @@ namespace tarn::http {
 /// Reading of one request field, or of all that begin alike, by every listener.
 struct FieldRule {
   enum class Verdict : std::uint8_t {
-    acted_on,  ///< changes what is done, as docs/http.md says
-    harmless,  ///< changes nothing, whatever it holds
-    refused,   ///< asks for what Tarn does not do
+    acted_on,  ///< changes the action, as docs/http.md describes
+    harmless,  ///< changes no action, whatever it holds
+    refused,   ///< asks for an action that Tarn lacks
   };
   std::string_view name;     ///< lower case; a '*' at its end stands for any rest
   std::string_view methods;  ///< "PUT POST", or "" for all
@@ -32,8 +32,8 @@ struct FieldRule {
 /// harmless. docs/http.md holds the table.
 [[nodiscard]] std::span<const FieldRule> field_rules();
 
-/// Refuses a request that asks by a field, or by a query parameter of S3, for what is not done:
-/// invalid_argument or unsupported, naming it and what to do instead.
+/// Refuses a request that asks by a field, or by a query parameter of S3, for an action that Tarn
+/// lacks: invalid_argument or unsupported, naming it and the alternative.
 [[nodiscard]] Status check_request_fields(const RequestHead& head, const api::Query& query);
 
 }  // namespace tarn::http

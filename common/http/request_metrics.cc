@@ -13,7 +13,7 @@ constexpr std::size_t kMethods = static_cast<std::size_t>(Method::other) + 1;
 constexpr unsigned kStatusFirst = 100;
 constexpr std::size_t kStatuses = 500;
 
-/// Seconds: from what memory answers at once to an upload of many gigabytes.
+/// Seconds: from an answer out of memory to an upload of many gigabytes.
 const prometheus::Histogram::BucketBoundaries kSeconds{
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
 
@@ -29,7 +29,7 @@ class RequestCounters {
     auto& slot = slots_[static_cast<std::size_t>(method)][status - kStatusFirst];
     prometheus::Counter* counter = slot.load(std::memory_order_acquire);
     if (counter == nullptr) {
-      // Two threads may get here at once: the registry gives both the same counter.
+      // Two threads may get here at once: the registry returns the same counter to both.
       counter = &metrics_.counter("tarn_http_requests_total", "Requests answered.",
                                   {{"listener", listener_},
                                    {"method", std::string(to_string(method))},

@@ -71,7 +71,7 @@ Status check_host(const RequestHead& head) {
   return {};
 }
 
-/// The forms of RFC 9112, 3.2, less the one of CONNECT: what follows that is no HTTP.
+/// The forms of RFC 9112, 3.2, less the one of CONNECT: the bytes after that are no HTTP.
 Status check_target(const RequestHead& head) {
   const std::string_view target = head.target;
   const auto scheme = target.substr(0, target.find(':'));
@@ -121,13 +121,13 @@ Status check_framing(const RequestHead& head, std::size_t header_bytes, const Li
 
 namespace {
 
-/// Heads that have been given back. A busy connection needs one at a time, an idle one none.
+/// Heads that have been returned. A busy connection needs one at a time, an idle one none.
 constexpr std::size_t kSpareHeadsMax = 64;
-constexpr std::size_t kSpareHeadBytesMax = 8UL * 1024;  // of each: what was long once may not stay
+constexpr std::size_t kSpareHeadBytesMax = 8UL * 1024;  // of each: a long one may not stay
 std::vector<RequestHead>& spare_heads() {
   thread_local std::vector<RequestHead> heads = [] {
     std::vector<RequestHead> none;
-    none.reserve(kSpareHeadsMax);  // giving back must not fail
+    none.reserve(kSpareHeadsMax);  // returning one must not fail
     return none;
   }();
   return heads;
@@ -186,7 +186,8 @@ class MessageParser final : public beast_http::basic_parser<true> {
   }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(Text, error_code&) override { return 0; }  // see RequestParser::take
-  /// Beast takes any length, and line feeds in a quoted value, which others read as the line's end.
+  /// Beast takes any length, and line feeds in a quoted value, which other programs read as the
+  /// line's end.
   void on_chunk_header_impl(std::uint64_t, Text extensions, error_code& ec) override {
     if (extensions.size() > kRequestParserChunkLineBytesMax ||
         extensions.find_first_of("\r\n") != Text::npos)
@@ -218,7 +219,7 @@ struct RequestParser::Impl {
   boost::beast::flat_buffer buffer;
   std::optional<MessageParser> http;
   std::size_t head_bytes = 0;
-  bool begun = false;  ///< something of this request has been looked at
+  bool begun = false;  ///< a byte of this request has been looked at
 
   [[nodiscard]] std::string_view text() const {
     return {static_cast<const char*>(buffer.data().data()), buffer.size()};
@@ -260,7 +261,7 @@ std::size_t RequestParser::buffered() const { return impl_->buffer.size(); }
 Status RequestParser::Impl::check_head_so_far() {
   if (has_bare_line_feed(text()))
     return fail(Errc::invalid_argument, "a line of the header ends without CR");
-  // Beast takes the request line away before the fields: what then comes first may be any of these.
+  // Beast takes the request line away before the fields: the first byte then may be any of these.
   const bool in_request_line = head_bytes == 0;
   if (in_request_line &&
       std::min(text().find("\r\n"), buffer.size()) > limits.target_bytes_max + 64)
@@ -323,7 +324,7 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
   while (true) {
     error_code ec;
     // The shortest end of a body has five bytes. With fewer after a last chunk's size Beast 1.81
-    // fails an assertion of its own: so there is always something worth waiting for.
+    // fails an assertion of its own: so a wait for further bytes is always right.
     const std::size_t used = buffer.size() >= kLastChunkBytes ? http.put(buffer.data(), ec) : 0;
     buffer.consume(used);
     if (ec && ec != beast_http::error::need_more && ec != beast_http::error::need_buffer)

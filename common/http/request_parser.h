@@ -14,7 +14,7 @@ namespace tarn::http {
 
 /// Turns the bytes of a connection into requests: the only place where a head or a chunk is
 /// understood, by Boost.Beast's parser (there is no second one). Knows no socket, so that a fuzzer
-/// can drive it. Usage: fill prepare() and commit() until read_head() says true, then read the
+/// can drive it. Usage: fill prepare() and commit() until read_head() returns true, then read the
 /// body, then next(). Not thread-safe.
 class RequestParser {
  public:
@@ -30,7 +30,7 @@ class RequestParser {
   /// Room for the next read; valid until the next call.
   [[nodiscard]] std::span<std::byte> prepare();
   void commit(std::size_t bytes);
-  /// Gives back the room of prepare(), when nothing has come.
+  /// Returns the room of prepare(), if no byte has come.
   void rest();
   [[nodiscard]] std::size_t buffered() const;
 
@@ -40,7 +40,7 @@ class RequestParser {
 
   /// Up to into.size() bytes that came after the head, as they are (for Content-Length).
   std::size_t take(std::span<std::byte> into);
-  /// Throws up to `bytes` of them away; how many there were.
+  /// Throws up to `bytes` of them away; returns their number.
   std::size_t drop(std::uint64_t bytes);
   struct Decoded {
     std::size_t bytes = 0;

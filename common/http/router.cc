@@ -37,7 +37,7 @@ bool matches(const std::vector<std::string_view>& words, std::string_view path, 
   bool behind_star = false;
   for (const std::string_view word : words) {
     if (word == "**") {
-      // One slash separates it from a name; further ones belong to what follows.
+      // One slash separates it from a name; further ones belong to the rest.
       if (behind_star && path.starts_with('/'))
         path.remove_prefix(1);
       else

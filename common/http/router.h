@@ -40,15 +40,15 @@ struct Route {
 
 /// The first pattern that matches the path decides, with all rows that have the same: the one for
 /// the method serves it, and there being none is 405 with Allow. So a catch-all further down takes
-/// nothing from the paths above it. not_found when no row has the path. OPTIONS is answered for
-/// every path with a row, and for '*'; methods that HTTP has and Tarn does not are unsupported.
-/// Before a handler is called, check_request_fields() has let the request through.
+/// no path from those above it. not_found when no row has the path. OPTIONS is answered for every
+/// path with a row, and for '*'; methods that HTTP has and Tarn does not are unsupported. Before a
+/// handler is called, check_request_fields() has let the request through.
 class Router {
  public:
   explicit Router(std::vector<Route> routes);
   Task<Status> operator()(Exchange& exchange) const;
-  /// True if the row of this request has answered it without waiting. If not, nothing has been
-  /// done.
+  /// True if the row of this request has answered it without waiting. If not, no step has been
+  /// taken.
   [[nodiscard]] bool answer_at_once(Exchange& exchange) const;
 
   struct Match {

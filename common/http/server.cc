@@ -28,7 +28,7 @@ using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>
 constexpr auto kSweepEvery = std::chrono::milliseconds(500);
 constexpr auto kSweepAtRestEvery = std::chrono::milliseconds(1'000);
 constexpr int kBacklog = 4096;
-/// How long the kernel keeps a connection that says nothing, where its first bytes are to be seen.
+/// Time for which the kernel keeps a silent connection, where its first bytes are to be seen.
 constexpr int kDeferSeconds = 1;
 
 /// "127.0.0.1:8080", "[::1]:8080", ":8080"
@@ -121,7 +121,7 @@ Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
 Task<void> Server::Impl::session(PerLoop& here, Socket socket) {
   Connection connection(shared, std::move(socket));
   const auto place = here.connections.insert(here.connections.end(), &connection);
-  if (here.connections.size() == 1) here.sweeper.cancel();  // it waits for the first one
+  if (here.connections.size() == 1) here.sweeper.cancel();  // the sweeper waits for the first one
   if (shared.closing) connection.stop(false);
   try {
     co_await connection.run();
@@ -135,7 +135,7 @@ bool Server::Impl::accepts(const PerLoop& here) const {
   return shared.options.apart.loop == nullptr || &here == per_loop.back().get();
 }
 
-/// Where a connection is served. One that is slow to say what it wants is not served apart.
+/// Loop on which a connection is served. One whose first bytes come late is not served apart.
 PerLoop& Server::Impl::place_of(PerLoop& here, int fd) {
   const Apart& apart = shared.options.apart;
   if (apart.loop == nullptr || begins_with(fd, apart.first_bytes)) return here;

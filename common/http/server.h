@@ -22,18 +22,18 @@ struct Limits {
   std::chrono::milliseconds header_timeout{10'000};  ///< first byte to end of the header: 408
   std::uint64_t rate_min = 1024;  ///< bytes a second that a waiting peer must move ...
   std::chrono::milliseconds rate_window{30'000};  ///< ... over this long, both ways
-  std::size_t connections_max = 15'000;           ///< of a listener; others get 503
+  std::size_t connections_max = 15'000;           ///< of a listener; further ones get 503
 };
 
-/// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
+/// Serves one request. Runs on the connection's loop. See Exchange for errors.
 using Handler = std::function<Task<Status>(Exchange&)>;
-/// Tried before the Handler: answers a request for which nothing has to be waited for, by
-/// Exchange::respond_now, and says true; or does nothing at all and says false.
+/// Tried before the Handler: answers a request that needs no wait, by Exchange::respond_now, and
+/// returns true; or takes no step at all and returns false.
 using InstantHandler = std::function<bool(Exchange&)>;
 /// Called after each request, for logs and metrics. Must not block.
 using Observer = std::function<void(const Exchange&, const Status&, std::chrono::nanoseconds)>;
 
-/// Connections that must not wait for what a server's loops do: those whose first bytes are
+/// Connections that must not wait for the work of a server's loops: those whose first bytes are
 /// `first_bytes` ("GET /heartbeat ") are served on `loop`.
 struct Apart {
   Loop* loop = nullptr;
@@ -41,8 +41,8 @@ struct Apart {
 };
 
 /// An HTTP/1.1 listener: one accepting socket a loop (SO_REUSEPORT); a connection stays on its
-/// loop. With `apart`, its loop alone accepts, and hands to the others, in turn, what is not its
-/// own.
+/// loop. With `apart`, its loop alone accepts, and hands all other connections to the other loops,
+/// in turn.
 class Server {
  public:
   struct Options {
@@ -67,7 +67,8 @@ class Server {
   [[nodiscard]] std::string url(const std::string& own = "") const;
   /// Stops accepting and closes idle connections at once. For at most `grace` running exchanges may
   /// end and sent bytes arrive; then it resets the rest. Blocks; not from a loop. Idempotent. False
-  /// when handlers still run after all: the process is to end without destructors of what they use.
+  /// when handlers still run after all: the process is to end without destructors of the objects
+  /// that they use.
   bool stop(std::chrono::milliseconds grace);
   /// From now on the waiting times and the least rate of `limits` hold, also for connections that
   /// are open; its other fields are those of the start. Any thread.

@@ -6,7 +6,7 @@
 
 namespace tarn::http {
 
-/// Finds out that the other end of a TCP connection is gone without a word: probes after 3 s of
+/// Finds out that the other end of a TCP connection is gone without notice: probes after 3 s of
 /// silence, every second. The connection fails when three have no answer, or one is answered with a
 /// reset.
 inline void probe_when_silent(int socket) {

@@ -8,7 +8,7 @@
 namespace tarn::http {
 namespace {
 
-/// OpenSSL's own word for what went wrong last in this thread.
+/// OpenSSL's own text for the last error in this thread.
 std::string last_problem() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();

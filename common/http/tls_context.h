@@ -10,7 +10,7 @@ struct ssl_ctx_st;
 
 namespace tarn::http {
 
-/// Files in PEM that say whom a client trusts and who it is.
+/// Files in PEM with the authorities and the identity of a client.
 struct TlsFiles {
   std::filesystem::path ca;           ///< authorities; empty: those of the system
   std::filesystem::path certificate;  ///< of the client, with its chain; empty: none
@@ -22,8 +22,9 @@ struct TlsFiles {
 /// that use it must ignore SIGPIPE.
 class TlsContext {
  public:
-  /// Reads the files. invalid_argument, naming the file, for what is missing or does not fit. The
-  /// system's some 140 authorities, which take 50 ms of processor time, are read by handle().
+  /// Reads the files. invalid_argument, naming the file, for a file that is missing or does not
+  /// fit. The system's some 140 authorities, which take 50 ms of processor time, are read by
+  /// handle().
   [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> load(const TlsFiles& files);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
@@ -39,7 +40,7 @@ class TlsContext {
   ssl_ctx_st* context_;
   const bool trusts_system_;
   mutable std::once_flag system_read_;
-  mutable Status system_;  // how reading the system's authorities ended
+  mutable Status system_;  // result of reading the system's authorities
 };
 
 }  // namespace tarn::http

@@ -16,8 +16,8 @@ struct ssl_st;
 
 namespace tarn::http {
 
-/// The client's side of one TLS session. Never waits: a step that cannot go on says for what. Used
-/// by one coroutine at a time.
+/// The client's side of one TLS session. Never waits: a step that cannot go on returns the needed
+/// event. Used by one coroutine at a time.
 class TlsSession {
  public:
   enum class Next : std::uint8_t { done, wait_read, wait_write, closed };
@@ -33,8 +33,8 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  /// unauthenticated when the server is not who it should be; disconnected for all other failures,
-  /// of all steps.
+  /// unauthenticated when the server is not the one that it should be; disconnected for all other
+  /// failures, of all steps.
   Result<Step> handshake();
   Result<Step> write(std::span<const std::byte> bytes);
   Result<Step> read(std::span<std::byte> into);

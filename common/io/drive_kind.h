@@ -10,8 +10,8 @@ enum class DriveKind { rotational, solid };
 
 /// Kind of the drive below `path`, as the kernel reports it
 /// (/sys/dev/block/MAJOR:MINOR/queue/rotational, of the whole disk when it is a partition). Where
-/// it says nothing (FUSE, network file systems, tmpfs) rotational: turns cost a solid-state drive
-/// little, their lack costs a rotational one everything.
+/// it reports none (FUSE, network file systems, tmpfs) rotational: turns cost a solid-state drive
+/// little, their lack costs a rotational one nearly all its rate.
 [[nodiscard]] DriveKind detect_drive_kind(const std::string& path);
 
 }  // namespace tarn::io

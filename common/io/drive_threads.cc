@@ -15,7 +15,7 @@ struct DriveThreads::Waiting {
   SteadyTime since;
 };
 
-/// Shared with the threads, so that abandoned ones have something to stand on.
+/// Shared with the threads, so that abandoned ones keep their memory.
 struct DriveThreads::State {
   Mutex mutex;
   ConditionVariable work_there;
@@ -34,7 +34,7 @@ struct DriveThreads::State {
     queue.pop_front();
     return job;
   }
-  /// Takes out what may be refused.
+  /// Takes out all work that may be refused.
   std::vector<std::unique_ptr<Job>> refusable() TARN_REQUIRES(mutex) {
     std::vector<std::unique_ptr<Job>> out;
     for (auto* queue : {&begun, &fresh}) {
@@ -51,7 +51,7 @@ struct DriveThreads::State {
     return out;
   }
   std::optional<Error> refusing TARN_GUARDED_BY(mutex);
-  std::list<SteadyTime> running TARN_GUARDED_BY(mutex);  // since when, the oldest first
+  std::list<SteadyTime> running TARN_GUARDED_BY(mutex);  // their begins, the oldest first
   std::uint64_t completed TARN_GUARDED_BY(mutex) = 0;
   std::size_t taken TARN_GUARDED_BY(mutex) = 0;
   std::size_t queue_max TARN_GUARDED_BY(mutex) = 0;

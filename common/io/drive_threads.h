@@ -20,24 +20,24 @@
 
 namespace tarn::io {
 
-/// The threads of one drive and their queue. Whatever may wait for a drive runs here and never on
-/// an event loop; a drive that hangs stops its own threads only. Thread-safe.
+/// The threads of one drive and their queue. All work that may wait for a drive runs here and never
+/// on an event loop; a drive that hangs stops its own threads only. Thread-safe.
 class DriveThreads {
  public:
   /// `queue_max`: foreground work that may wait; more is refused with `unavailable`. Throws
   /// std::system_error when the process may have no further thread.
   DriveThreads(const std::string& name, std::size_t threads, std::size_t queue_max);
-  /// Finishes what is queued, then joins. abandon() first when the drive hangs.
+  /// Finishes all queued work, then joins. abandon() first when the drive hangs.
   ~DriveThreads();
   DriveThreads(const DriveThreads&) = delete;
   DriveThreads& operator=(const DriveThreads&) = delete;
 
   /// Work of a request that has begun goes before the first work of a new one, three times of four:
-  /// what was let in gets done, and what cannot be done waits where it can still be refused.
+  /// admitted work gets done, and the rest waits where it can still be refused.
   enum class Order { begun, fresh };
 
   /// Runs `work` (returning a Result) on a thread of the drive and resumes the caller on its own
-  /// executor. Not cancellable: what has begun on a drive ends there.
+  /// executor. Not cancellable: work that has begun on a drive ends there.
   template <class Work>
   Task<std::invoke_result_t<Work>> run(Work work, Order order = Order::begun) {
     auto executor = co_await asio::this_coro::executor;
@@ -52,7 +52,7 @@ class DriveThreads {
   }
 
   /// A result that will be there later: lets a caller go on while the drive works. Must be awaited
-  /// (or the drive's threads must have ended) before what `work` refers to goes away.
+  /// (or the drive's threads must have ended) before the objects that `work` refers to go away.
   template <class R>
   class Pending {
    public:
@@ -112,8 +112,8 @@ class DriveThreads {
   /// Queues work that no caller waits for and that may not be refused: unlinks, closes. With
   /// `refused` it may be while refuse() holds: that is called instead, from any thread.
   void post(std::function<void()> work, std::function<void(Error)> refused = nullptr);
-  /// Until accept(): what waits, and whatever comes, is refused with `why` at once, but for posted
-  /// work that may not be. Work that runs goes on.
+  /// Refuses with `why`, until accept(), all work that waits or comes, but for posted work that may
+  /// not be refused. Work that runs goes on.
   void refuse(const Error& why);
   void accept();
   [[nodiscard]] std::size_t queued() const;
@@ -125,7 +125,8 @@ class DriveThreads {
   [[nodiscard]] std::uint64_t completed() const;
   /// Blocks until the queue is empty and no thread works, at most `seconds`. True when it is so.
   bool drain(double seconds);
-  /// The drive hangs and the process wants to end: threads are detached, what they hold is leaked.
+  /// Detaches the threads, when the drive hangs and the process wants to end. Their memory is
+  /// leaked.
   void abandon();
 
  private:

@@ -35,7 +35,7 @@ struct Cachestat {
   std::uint64_t recently_evicted;
 };
 
-/// As many readers and writers as descriptors are left for; the index needs some, too.
+/// Number of readers and writers that the free descriptors allow; the index needs some, too.
 Result<UniqueFd> within_limit(UniqueFd fd) {
   if (fd_is_within_limit(fd.get(), FdUse::data_file)) return fd;
   return fail(Errc::unavailable,
@@ -173,7 +173,7 @@ Status FileSystem::write_back(int fd, std::uint64_t offset, std::uint64_t bytes)
 }
 
 void FileSystem::start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes) {
-  // The kernel cuts one call to what it would read ahead by itself, so many small ones.
+  // The kernel cuts one call to its own read-ahead size, so many small ones.
   constexpr std::uint64_t kStep = 128UL * 1024;
   for (std::uint64_t at = offset; at < offset + bytes; at += kStep)
     ::posix_fadvise(fd, static_cast<off_t>(at),

@@ -67,10 +67,10 @@ class FileSystem {
   /// Drops clean pages of these bytes from the page cache.
   virtual void drop_cache(int fd, std::uint64_t offset, std::uint64_t bytes);
   virtual Status set_attribute(int fd, std::string_view bytes);
-  /// fsync. After an error the drive must be taken out: a second call may say yes to lost data.
+  /// fsync. After an error the drive must be taken out: a second call may succeed for lost data.
   virtual Status sync(int fd);
   virtual Status sync_directory(const std::string& path);
-  /// Fine when it is already gone.
+  /// Succeeds if it is already gone.
   virtual Status remove(const std::string& path);
   virtual Result<std::vector<std::string>> list(const std::string& path);
   virtual Result<std::uint64_t> size(int fd);
@@ -81,7 +81,7 @@ class FileSystem {
 
   [[nodiscard]] const IoCounters& counters() const { return counters_; }
 
-  /// Lets go of the root, so that it can be unmounted: from now on every call is an error.
+  /// Closes the root, so that it can be unmounted: from now on every call is an error.
   void close() { fd_.reset(); }
 
   /// Replaces a small file: temporary name, fsync, rename, fsync of the directory.

@@ -15,8 +15,8 @@ struct MountInfo {
   std::string disk;    ///< "nvme0n1": as in /proc/diskstats; empty where there is none (tmpfs)
   std::string id;      ///< statfs' f_fsid: two signed numbers with a comma between
 };
-/// Asks statfs, /proc/self/mountinfo and /sys; blocks for as long as they do. io when the path
-/// cannot be looked at.
+/// Asks statfs, /proc/self/mountinfo and /sys; blocks for as long as they do. io if the path cannot
+/// be read.
 [[nodiscard]] Result<MountInfo> mount_info(const std::string& path);
 
 /// The line of /proc/self/mountinfo that `path` belongs to: device and type of the longest mount

@@ -12,7 +12,7 @@ namespace tarn::io {
 Result<MountWatch> MountWatch::of(const std::string& path) {
   UniqueFd events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (events.get() < 0) return fail_errno(errno, "inotify");
-  // IN_UNMOUNT comes whatever is asked for; the root of a file system is never deleted.
+  // IN_UNMOUNT comes for any mask; the root of a file system is never deleted.
   if (::inotify_add_watch(events.get(), path.c_str(), IN_DELETE_SELF) < 0)
     return fail_errno(errno, path);
   return MountWatch(std::move(events));

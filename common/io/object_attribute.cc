@@ -78,8 +78,8 @@ void write_coding(PackedWriter& out, const Coding& coding) {
   for (const std::uint8_t place : places) out.byte(place);
 }
 
-/// The holders of the slices, then that of the full copy. Only what write_coding() writes is taken:
-/// the same holders are always the same bytes.
+/// The holders of the slices, then that of the full copy. Only the output of write_coding() is
+/// taken: the same holders are always the same bytes.
 Result<std::vector<std::string>> read_holders(PackedReader& in, std::size_t count) {
   const std::uint64_t ids = in.number();
   if (ids > count) return fail(Errc::corrupt, "coding: {} ids of {} holders", ids, count);
@@ -144,7 +144,7 @@ Result<Slice> read_slice(PackedReader& in) {
   return slice;
 }
 
-/// A tombstone never has a tail, whatever it was made of.
+/// A tombstone never has a tail, whatever its origin.
 bool has_coding(const ObjectRecord& record) {
   return record.kind == Kind::object && record.coding.has_value();
 }
@@ -171,7 +171,7 @@ void write_record(PackedWriter& out, const ObjectRecord& record) {
   if (has_slice(record)) write_slice(out, *record.slice);
 }
 
-/// Reads what follows the pairs in a record of format 2.
+/// Reads the fields after the pairs in a record of format 2.
 Status read_tail(PackedReader& in, ObjectRecord& record) {
   if (!in.ok()) return {};
   if (record.kind == Kind::object) {

@@ -14,8 +14,8 @@
 
 namespace tarn::io {
 
-/// Where a data file lies below a drive: data/<directory, 8 hex>/<id, 16 hex>. Opaque: nothing of
-/// the object's name is in it.
+/// Place of a data file below a drive: data/<directory, 8 hex>/<id, 16 hex>. Opaque: it does not
+/// contain the object's name.
 struct FileName {
   std::uint32_t directory = 0;
   std::uint64_t id = 0;
@@ -27,8 +27,7 @@ struct FileName {
 };
 
 /// Form of a coded object (docs/decisions/019-coded-objects.md): k + m slices, and perhaps a full
-/// copy. Its file is empty then. Plain numbers: target/drive/slice_ids.h makes what ec/ knows of
-/// them.
+/// copy. Its file is empty then. Plain numbers: target/drive/slice_ids.h makes ec's types of them.
 struct Coding {
   enum class Layout : std::uint8_t {
     striped = 1,  ///< slices only
@@ -64,9 +63,9 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// corrupt for what is no coding: numbers that are no code, or not a holder for each slice.
+/// corrupt for a value that is no coding: numbers that are no code, or not a holder for each slice.
 [[nodiscard]] Status check(const Coding& coding);
-/// corrupt for what is no slice.
+/// corrupt for a value that is no slice.
 [[nodiscard]] Status check(const Slice& slice);
 
 /// Record of an object or a slice of one in the index, and (with its names) in the file itself.

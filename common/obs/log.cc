@@ -18,7 +18,7 @@
 namespace tarn::obs {
 namespace {
 
-/// Keeps the last lines in memory, so that a node can show its log whatever stderr leads to.
+/// Keeps the last lines in memory, so that a node can show its log wherever stderr leads.
 class TailSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   LogTail text(spdlog::level::level_enum least, std::uint64_t offset) {
@@ -63,7 +63,7 @@ class TailSink final : public spdlog::sinks::base_sink<Mutex> {
   std::uint64_t end_ TARN_GUARDED_BY(mutex_) = 0;
 };
 
-/// The text of a message on one line, whatever names it holds.
+/// The text of a message on one line, with any names in it.
 class PrintableText : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*when*/,

@@ -33,7 +33,7 @@ void Metrics::before_scrape(std::function<void()> refresh) {
 
 std::string Metrics::text() {
   {
-    // Some add to a counter what came since the last time: two at once would add it twice.
+    // Some add to a counter the events since the last time: two at once would add them twice.
     const MutexLock lock(refresh_mutex_);
     for (const auto& refresh : refresh_) refresh();
   }

@@ -29,10 +29,10 @@ class Metrics {
   [[nodiscard]] prometheus::Histogram& histogram(
       const std::string& name, const std::string& help, const Labels& labels,
       const prometheus::Histogram::BucketBoundaries& bounds);
-  /// Called before each text(), to bring gauges up to date; by one thread at a time. Thread-safe,
-  /// but not within such a call.
+  /// Adds a function that is called before each text(), to bring gauges up to date; by one thread
+  /// at a time. Thread-safe, but not within such a call.
   void before_scrape(std::function<void()> refresh);
-  /// Everything in Prometheus' text format 0.0.4. Thread-safe.
+  /// All metrics in Prometheus' text format 0.0.4. Thread-safe.
   [[nodiscard]] std::string text();
 
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";

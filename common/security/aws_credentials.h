@@ -11,7 +11,7 @@
 
 namespace tarn::security {
 
-/// A variable of the environment; nothing when it is not set or empty.
+/// A variable of the environment; none if it is not set or empty.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] Environment process_environment();
 
@@ -46,12 +46,12 @@ class AwsIdentities {
  public:
   AwsIdentities() = default;
   /// Reads them once. Blocking: at the start. A file that was named and cannot be read is
-  /// invalid_argument, and so is one that is malformed; one that is not there says nothing.
+  /// invalid_argument, and so is one that is malformed; one that is not there is ignored.
   [[nodiscard]] static Result<AwsIdentities> load(const Environment& environment,
                                                   const IdentityNames& names = kAwsNames);
 
-  /// Of `profile`; empty: what the environment says, or the file's default. invalid_argument for a
-  /// profile that the file does not have. Nothing: requests are not signed.
+  /// Credentials of `profile`; empty: those of the environment, or the file's default.
+  /// invalid_argument for a profile that the file does not have. None: requests are not signed.
   [[nodiscard]] Result<std::optional<AwsCredentials>> find(const std::string& profile) const;
 
  private:
@@ -61,7 +61,7 @@ class AwsIdentities {
 };
 
 /// The profiles of such a file (an INI: "[name]" and "key = value"). invalid_argument, with the
-/// line's number and without its text, for what it cannot be.
+/// line's number and without its text, for an impossible line.
 [[nodiscard]] Result<std::map<std::string, AwsCredentials>> parse_credentials_file(
     std::string_view text, const IdentityNames& names = kAwsNames);
 

@@ -20,13 +20,13 @@ struct AzureCredentials {
 /// The account of Azure that a node was started with.
 struct AzureAccount {
   std::string endpoint;  ///< URL of its Blob service, without query; empty: there is no account
-  std::optional<AzureCredentials> credentials;  ///< nothing: requests are not signed
+  std::optional<AzureCredentials> credentials;  ///< none: requests are not signed
 };
 
 /// Reads AZURE_STORAGE_CONNECTION_STRING, or else AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or
 /// AZURE_STORAGE_SAS_TOKEN, as Azure's own programs do; AIS_AZURE_URL is another URL of the
-/// service, as in AIStore. invalid_argument, naming the variable and without any secret, for what
-/// they cannot be together.
+/// service, as in AIStore. invalid_argument, naming the variable and without any secret, for values
+/// that contradict each other.
 [[nodiscard]] Result<AzureAccount> load_azure_account(const Environment& environment);
 
 }  // namespace tarn::security

@@ -8,7 +8,7 @@
 namespace tarn::security {
 namespace {
 
-/// The value of a header, or nothing.
+/// The value of a header, or none.
 std::string_view header_value(const AzureRequest::Pairs& headers, std::string_view wanted) {
   for (const auto& [name, value] : headers)
     if (iequals(name, wanted)) return trim(value);

@@ -17,7 +17,7 @@ struct AzureRequest {
   std::string_view method;           ///< "GET"
   std::string_view path;             ///< as it is sent, encoded
   Pairs query = {};                  ///< decoded, in any order; no name twice
-  Pairs headers = {};                ///< those that are sent; x-ms-date must be among them
+  Pairs headers = {};                ///< as they are sent; x-ms-date must be among them
   std::uint64_t content_length = 0;  ///< of the body
 };
 

@@ -46,7 +46,7 @@ Status sync_directory(const std::filesystem::path& directory) {
 }
 
 /// Makes `file` with a new secret, whole or not at all. A faster process wins: link() does not
-/// replace, and what counts is what load() reads afterwards.
+/// replace, and the secret that load() reads afterwards counts.
 Status create(const std::filesystem::path& file) {
   const std::string temporary = file.string() + "." + random_id(8) + ".new";
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

@@ -14,7 +14,7 @@ namespace tarn::security {
 /// 0600. Keys for single uses are derived from it; it never leaves the node and is never logged.
 class ClusterSecret {
  public:
-  /// Reads `file`. invalid_argument when it is missing, malformed, or readable by others.
+  /// Reads `file`. invalid_argument when it is missing, malformed, or readable by other users.
   [[nodiscard]] static Result<ClusterSecret> load(const std::filesystem::path& file);
   /// Reads `file`, or makes it (synced) when there is none.
   [[nodiscard]] static Result<ClusterSecret> load_or_create(const std::filesystem::path& file);

@@ -30,7 +30,7 @@ std::string proof(const std::string& key, std::string_view node, std::string_vie
   return base64url(hmac_sha256(key, text));
 }
 
-/// The header's four words; nothing when there are fewer or more.
+/// The header's four words; none if there are fewer or more.
 std::optional<std::array<std::string_view, 4>> split(std::string_view header) {
   std::array<std::string_view, 4> words;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -12,8 +12,8 @@
 namespace tarn::security {
 
 /// Lengths of bodies that are no numbers. A client's chunks may get lost in a redirect, so an empty
-/// body is then an error; a relay, which sends on what it gets, knows that an empty one is meant.
-/// A relayed GET says so as well: the proxy takes the answer as fast as its client does.
+/// body is then an error; a relay, which forwards its input, knows that an empty one is meant. A
+/// relayed GET is marked as well: the proxy takes the answer as fast as its client does.
 inline constexpr std::string_view kChunkedLength = "chunked";
 inline constexpr std::string_view kRelayedLength = "relayed";
 
@@ -45,15 +45,14 @@ class RedirectSigner {
  public:
   /// No previous key: only redirects of `key` are believed.
   explicit RedirectSigner(std::string_view key, std::string_view previous_key = {});
-  /// Appends to `url`, which ends in '?', what the redirected request shall have as its query: what
-  /// is in `query` (provider, namespace, ..; a client's own marks are dropped), then pid, utm,
-  /// vpams, vbmd, len, rid, exp and the signature u of it all. `len` and `rid` are left out when
-  /// empty.
+  /// Appends to `url`, which ends in '?', the query of the redirected request: that in `query`
+  /// (provider, namespace, ..; a client's own marks are dropped), then pid, utm, vpams, vbmd, len,
+  /// rid, exp and the signature u of it all. `len` and `rid` are left out when empty.
   void append_signed(std::string& url, const RedirectClaim& claim, const api::Query& query) const;
-  /// Nothing when the query has no mark of a redirect (no pid). invalid_argument when a mark is
-  /// missing, malformed or given twice, forbidden when the signature is not ours. Expiry is not
-  /// judged here. The claim's method, target_id and uname are the caller's and become part of what
-  /// is checked.
+  /// The claim; none if the query has no mark of a redirect (no pid). invalid_argument when a mark
+  /// is missing, malformed or there twice, forbidden when the signature is not ours. Expiry is not
+  /// judged here. The claim's method, target_id and uname are the caller's and become part of the
+  /// checked text.
   [[nodiscard]] Result<std::optional<RedirectClaim>> verify(std::string_view method,
                                                             std::string_view target_id,
                                                             std::string_view uname,

@@ -28,11 +28,11 @@ struct RequestToSign {
 };
 
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
-/// SHA-256 of nothing.
+/// SHA-256 of the empty text.
 inline constexpr std::string_view kEmptyPayload =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// The query as it is signed, which is how it must be sent: encoded and sorted. Without '?'.
+/// The query as it is signed, and must be sent: encoded and sorted. Without '?'.
 [[nodiscard]] std::string canonical_query(RequestToSign::Pairs query);
 /// The text that is hashed and signed.
 [[nodiscard]] std::string canonical_request(const RequestToSign& request);
