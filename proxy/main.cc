@@ -28,7 +28,7 @@ int complain(std::string_view message, int code) {
   return code;
 }
 
-/// Half-started: nothing to finish, and threads that are not joined.
+/// Half-started: no work to finish, and threads that are not joined.
 [[noreturn]] void give_up(const std::system_error& problem) {
   complain(fmt::format("cannot start a thread: {}; raise the limit (ulimit -u, TasksMax, pids.max)",
                        problem.what()),
@@ -46,7 +46,7 @@ tarn::Status start(tarn::proxy::Proxy& proxy) {
 
 /// Stops the proxy. When tasks of it do not end it is left as it is, and the process ends here: all
 /// that the cluster and the next start need is done. A crash would have the supervisor start a node
-/// again that was told to end.
+/// again that was asked to end.
 void stop(tarn::proxy::Proxy& proxy, int code) {
   if (proxy.stop()) return;
   tarn::obs::log("proxy").error("stopped with tasks that did not end: see \"tasks still run\"");

@@ -95,7 +95,7 @@ std::string escape_html(std::string_view text) {
 std::string render_opening(const std::string& bucket, const std::string& prefix,
                            const api::MergedPage& listed) {
   std::string out = opening(bucket + "/" + prefix) + "<table>\n";
-  // No link above the bucket: wget -r would go on into all others.
+  // No link above the bucket: wget -r would go on into all other buckets.
   if (!prefix.empty())
     out += "<tr><td>" + link("../", path_of(bucket, parent_of(prefix)), "../") +
            "</td><td></td></tr>\n";

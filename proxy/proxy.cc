@@ -88,7 +88,7 @@ Status Proxy::start() {
 }
 
 /// The process that has the embedded store open, or the lock, is the one proxy of this directory:
-/// only then is anything in it touched.
+/// only then are its files touched.
 Status Proxy::open_store() {
   std::error_code error;
   std::filesystem::create_directories(options_.dir, error);
@@ -177,7 +177,7 @@ Status Proxy::listen_on(Front& front, http::Loops& loops, const std::string& nam
   server.node = "p[" + id_ + "]";
   server.limits = options_.service.limits;
   server.handler = handler_of(front);
-  // Not on the internal one: there the handler looks first who asks.
+  // Not on the internal one: there the handler checks the caller first.
   if (&front != &internal_)
     server.instant = [&front](http::Exchange& exchange) {
       const http::Router* router = front.open.load(std::memory_order_acquire);
@@ -191,7 +191,7 @@ Status Proxy::listen_on(Front& front, http::Loops& loops, const std::string& nam
   return {};
 }
 
-/// Only nodes of the cluster are heard on the internal listener, whatever they ask.
+/// Only nodes of the cluster may call the internal listener, whatever they ask.
 http::Handler Proxy::handler_of(Front& front) {
   http::Handler handler = [&front](http::Exchange& exchange) { return serve(front, exchange); };
   return &front == &internal_ ? http::authenticated(*auth_, std::move(handler)) : handler;
@@ -227,7 +227,7 @@ Status Proxy::join() {
   return {};
 }
 
-/// From here on what the cluster and this node were told is in force, and stays so.
+/// From here on the changes for the cluster and this node are in force, and stay so.
 Status Proxy::configure() {
   auto started = cluster::started_with(options_.service);
   started["redirect_put_status"] = std::to_string(options_.redirect_put_status);

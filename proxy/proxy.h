@@ -38,10 +38,10 @@ class Proxy {
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
-  /// Everything up to node.json. On an error stop() still has to be called.
+  /// Starts all parts, up to node.json. On an error stop() still has to be called.
   [[nodiscard]] Status start();
-  /// Finishes running transfers, for at most shutdown.grace, ends everything and closes the store.
-  /// Idempotent. False when tasks have not ended in time, which the log names. Nothing of them runs
+  /// Finishes running transfers, for at most shutdown.grace, ends all tasks and closes the store.
+  /// Idempotent. False when tasks have not ended in time, which the log names. No thread runs them
   /// any more, but they hold on to this object: the process has to end without its destructor.
   bool stop();
 

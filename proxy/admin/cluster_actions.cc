@@ -28,7 +28,7 @@ using cluster::ConfigChange;
 using cluster::ConfigValues;
 using nlohmann::json;
 
-/// Opening a drive takes as long as what a crash has left on it.
+/// Opening a drive takes as long as the work that a crash has left on it.
 constexpr std::chrono::minutes kDriveWait{10};
 constexpr std::chrono::seconds kConfigWait{5};
 constexpr std::chrono::seconds kShutdownWait{3};
@@ -41,8 +41,8 @@ Nodes others_up(const Services& services, const cluster::ClusterState& state) {
   return out;
 }
 
-/// The configuration of the cluster was changed: nodes that are up act by it now, or hear of it
-/// from the store when they can be reached again.
+/// The configuration of the cluster was changed: nodes that are up act by it now, or read it from
+/// the store when they can be reached again.
 Task<void> bring_into_force(const Services& services, cluster::ClusterConfig config) {
   services.node.config.take(config);
   const auto state = services.view.state();
@@ -125,7 +125,8 @@ Task<Status> reset_config(const Services& services, http::Request& request, cons
   co_return co_await edit_config(services, request, std::move(edit));
 }
 
-/// Tells all others. A node that was stopping already does not answer, and is not up soon after.
+/// Notifies all other nodes. A node that was stopping already does not answer, and is not up soon
+/// after.
 Task<Status> stop_others(const Services& services) {
   const auto until = std::chrono::steady_clock::now() + kShutdownWait;
   while (true) {
@@ -137,7 +138,8 @@ Task<Status> stop_others(const Services& services) {
   }
 }
 
-/// This proxy goes last, and stays when a node did not hear: then the same can be asked again.
+/// This proxy goes last, and stays when a node did not get the order: then the same can be asked
+/// again.
 Task<Status> shut_down_all(const Services& services, http::Request& request) {
   obs::log("proxy").warn("cluster shuts down req={}", request.exchange.request_id());
   CO_TRY_OK(co_await stop_others(services));

@@ -82,7 +82,8 @@ Nodes other_proxies(const Services& services, const cluster::ClusterState& state
   return out;
 }
 
-/// One round: true when the cluster is gone. `waits` is what was logged last of whom it waits for.
+/// One round: true when the cluster is gone. `waits` is the last log line about the nodes that it
+/// waits for.
 Task<Result<bool>> go_on(const Services& services, std::string& waits) {
   CO_TRY_OK(co_await include_all(services));
   if (cluster::ends_erased(services.view.state()->map))

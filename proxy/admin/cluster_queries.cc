@@ -79,7 +79,7 @@ std::string target_addresses(const cluster::ClusterState& state) {
   return out;
 }
 
-/// The answer, or the error that says that there is no such job.
+/// The answer, or the error that there is no such job.
 Result<http::Response> job_answer(const http::Request& request, const Result<json>& found) {
   if (found) return cluster::json_response(*found);
   if (found.error().code != Errc::not_found) return fail(found.error());
@@ -141,8 +141,8 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
 }
 
-/// AIStore's word for a node in maintenance that does not run; else nothing. Its
-/// clients show all nodes, and take an error of one for an error of all.
+/// AIStore's word for a node in maintenance that does not run; else none. Its clients show all
+/// nodes, and take an error of one for an error of all.
 std::string_view aside_and_down(const cluster::ClusterState& state, const cluster::Node& node) {
   if (state.live.contains(node.id)) return "";
   if ((node.flags & cluster::kDecommission) != 0) return "decommission";

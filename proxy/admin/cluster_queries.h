@@ -7,7 +7,7 @@
 
 namespace tarn::proxy {
 
-/// GET /v1/cluster?what=...: what the whole cluster is and does: smap, bmd, snode, cluster_config,
+/// GET /v1/cluster?what=...: state and work of the whole cluster: smap, bmd, snode, cluster_config,
 /// node_stats, sysinfo, mountpaths, remote, backends, target_ips, and of jobs status, status_all,
 /// running_all, qryxstats; Tarn's own are in docs/api.md. A node that does not answer makes it an
 /// error: an answer is never short.

@@ -33,14 +33,14 @@ Task<Status> stop_jobs(const Services& services, JobQuery query) {
     CO_TRY_OK(co_await services.jobs.ask_to_stop(job.id));
     asked.push_back(job.id);
   }
-  // Targets make objects whole by themselves, and tell of it somewhat later.
+  // Targets make objects whole by themselves, and report it somewhat later.
   if (query.kind == "rebuild" && query.id.empty()) CO_TRY_OK(co_await stop_rebuild(services));
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
   for (const std::string& id : asked) CO_TRY_OK(co_await services.jobs.wait_ended(id, deadline));
   co_return Status();
 }
 
-/// The pass over a mirrored bucket that makes missing copies and takes away those too many.
+/// The pass over a mirrored bucket that makes missing copies and removes surplus ones.
 Task<Result<std::string>> start_copies(const Services& services, JobQuery query) {
   if (query.buckets.size() != 1)
     co_return fail(Errc::invalid_argument, "make-n-copies is of one bucket: name it as \"Bck\"");

@@ -27,7 +27,7 @@ json bucket_json(const std::optional<api::Bucket>& bucket) {
   return {{"name", ""}, {"provider", ""}, {"namespace", {{"uuid", ""}, {"name", ""}}}};
 }
 
-/// Of the whole job: AIStore's clients show it beside the numbers of each target.
+/// Counts of the whole job: AIStore's clients show it beside the numbers of each target.
 json extra_json(const Job& job) {
   if (!job.seconds_left) return nullptr;
   return {{"seconds_left", *job.seconds_left}};

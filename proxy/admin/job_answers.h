@@ -14,7 +14,7 @@ namespace tarn::proxy {
 // Answers to queries about jobs, from all jobs in the order they started. Pure.
 
 /// what=status: the job of that id, or the last one of that kind. not_found when there is none;
-/// invalid_argument when neither is given.
+/// invalid_argument without either.
 [[nodiscard]] Result<nlohmann::json> job_status(const std::vector<Job>& jobs,
                                                 const JobQuery& query);
 /// what=status_all: the jobs that match, running or ended.

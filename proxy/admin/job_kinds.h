@@ -14,8 +14,8 @@ namespace tarn::proxy {
 /// again.
 Task<Status> drive_job(const Services& services, Job job);
 
-/// Why {"action":"start"} does not begin a job of this kind: it begins by another call, belongs to
-/// later work, or is none.
+/// Reason why {"action":"start"} does not begin a job of this kind: it begins by another call,
+/// belongs to later work, or is none.
 [[nodiscard]] Error cannot_start(const std::string& kind);
 
 }  // namespace tarn::proxy

@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kKeepRedundancyLookEvery = 500ms;
 constexpr std::chrono::nanoseconds kFirstAfter = 5s;
 constexpr unsigned kRests = 3;
 
-/// False: not to be gone on with.
+/// False if the round must not go on.
 Task<bool> may_go_on(const Services& services) {
   if (co_await is_cancelled()) co_return false;
   co_return leads(services, *services.view.state());

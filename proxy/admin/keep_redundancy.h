@@ -12,8 +12,8 @@ namespace tarn::proxy {
 
 /// Counts all buckets for its metrics while this proxy leads: one after the other, `interval` after
 /// the last round. Targets rest three quarters of the time that it takes. A proxy that does not
-/// lead shows nothing. Runs until it is cancelled; on any loop but the vital one. All arguments
-/// must outlive it.
+/// lead shows none. Runs until it is cancelled; on any loop but the vital one. All arguments must
+/// outlive it.
 Task<void> keep_redundancy(const Services& services, RedundancyBoard& board,
                            const std::atomic<std::chrono::milliseconds>& interval);
 

@@ -22,7 +22,7 @@ namespace {
 using cluster::MemberChange;
 using nlohmann::json;
 
-/// Of a target with many objects it takes a while to count them.
+/// Patience for a count: that of a target with many objects takes a while.
 constexpr std::chrono::minutes kCountWait{2};
 
 struct Holdings {
@@ -64,7 +64,7 @@ Task<Status> refuse_loss(const Services& services, const cluster::ClusterState& 
   co_return Status();
 }
 
-/// Those of a shutdown that nothing has to be moved from.
+/// Nodes of a shutdown from which no object has to be moved.
 std::vector<std::string> take_stoppable(const cluster::Smap& map, MemberChange& change) {
   std::vector<std::string> out;
   const auto may_stop = [&](const std::string& id) {
@@ -85,7 +85,7 @@ Status check_may_stop(const cluster::Smap& map, const std::vector<std::string>& 
               map.primary);
 }
 
-/// `ids` are in the map of `state`; who has no lease is down already.
+/// `ids` are in the map of `state`; one without a lease is down already.
 Task<Status> stop_nodes(const Services& services, const cluster::ClusterState& state,
                         std::vector<std::string> ids) {
   Nodes others;

@@ -39,7 +39,7 @@ std::optional<std::uint64_t> version_of(const std::string& id) {
 
 using StatePtr = std::shared_ptr<const cluster::ClusterState>;
 
-/// Reads the store's state, as edits of the map see it: the view may lag behind a store that was
+/// Reads the store's state, as edits of the map see it: the view may be older than a store that was
 /// made anew. `state` stays where the store does not answer in time.
 Task<void> read_state(const Services& services, StatePtr& state) {
   const auto asked = co_await first_of(services.view.fresh(), pause(kStoreWait));

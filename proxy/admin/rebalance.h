@@ -12,8 +12,8 @@ namespace tarn::proxy {
 
 /// True if the "value" of start or stop is about rebalance: by its kind, or by an id such as "g7".
 [[nodiscard]] Result<bool> is_about_rebalance(const nlohmann::json& value);
-/// start: every target looks through all it has and moves what belongs elsewhere; the answer is its
-/// id. stop: nothing moves, within a second, until it is started, an operator changes members, or a
+/// start: every target looks through all it has and moves all misplaced names; the answer is its
+/// id. stop: no name moves, within a second, until it is started, an operator changes members, or a
 /// target joins.
 Task<Status> act_on_rebalance(const Services& services, http::Request& request, Action action);
 

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// How many lost objects are named of the one bucket that is asked for, and of each of all.
+/// Number of lost objects that are named of the one bucket that is asked for, and of each of all.
 constexpr std::size_t kLostOfOne = 10'000;
 constexpr std::size_t kLostOfEach = 1'000;
 
@@ -26,7 +26,7 @@ constexpr std::size_t kListed = 10'000;
 
 json or_null(const std::optional<std::int64_t>& time) { return time ? json(*time) : json(); }
 
-/// Counts of the buckets, and when all of them was last read.
+/// Counts of the buckets, and the time at which all of them was last read.
 class Ledger {
  public:
   Ledger(const Services& services, json scrubs, json rebuilds, json absent)
@@ -69,7 +69,7 @@ http::Response answer_of(const json& body) {
                         body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-/// The state that `list=` names; nothing without one.
+/// The state that `list=` names; none without it.
 Result<std::optional<api::ObjectState>> state_asked(const http::Request& request) {
   const std::string word(request.query().get("list"));
   if (word.empty()) {

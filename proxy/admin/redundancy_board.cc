@@ -118,7 +118,7 @@ void RedundancyBoard::clear() {
   round_took_.reset();
 }
 
-/// The first round takes as long as it takes.
+/// The first round has no limit.
 bool RedundancyBoard::is_stale(const Counted& counted, BootTime now) const {
   constexpr int kRounds = 3;
   const auto round = round_took_ ? *round_took_ : now - round_began_;

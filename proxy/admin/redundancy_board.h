@@ -16,9 +16,9 @@
 
 namespace tarn::proxy {
 
-/// Last count of each bucket, for the metrics. Nothing is shown that may be wrong by now: a bucket
-/// whose count failed goes at once, and so does a count that is older than three rounds of all
-/// buckets take. Thread-safe.
+/// Last count of each bucket, for the metrics. Counts that may be wrong by now are not shown: a
+/// bucket whose count failed goes at once, and so does a count that is older than three rounds of
+/// all buckets take. Thread-safe.
 class RedundancyBoard {
  public:
   struct Counted {
@@ -28,14 +28,14 @@ class RedundancyBoard {
     std::optional<std::int64_t> verified_ns;
   };
 
-  /// All buckets are about to be counted; once that has ended, again after `interval`.
+  /// Notes that all buckets are about to be counted; once that has ended, again after `interval`.
   void round_begins(BootTime now, std::chrono::nanoseconds interval);
   void put(BucketId bucket, Counted counted);
-  /// It could not be counted.
+  /// Notes that a bucket could not be counted.
   void drop(BucketId bucket);
-  /// All buckets have been counted, or tried.
+  /// Notes that all buckets have been counted, or tried.
   void round_ends(BootTime now);
-  /// Another proxy counts.
+  /// Notes that another proxy counts.
   void clear();
 
   /// The gauges of docs/metrics.md, "Redundancy", of the buckets that are in `state`.

@@ -23,10 +23,10 @@ namespace {
 constexpr std::size_t kPageNames = 5000;
 constexpr std::string_view kRecordsPath = "/v1/internal/list-moving?";
 
-/// Ids of the targets that do not answer; what lies there is not counted.
+/// Ids of the targets that do not answer; objects there are not counted.
 using Away = std::set<std::string>;
 
-/// A bucket to count, and how.
+/// A bucket to count, and options.
 struct Count {
   const Services& services;
   const cluster::ClusterState& state;
@@ -50,7 +50,8 @@ Away silent_targets(const Services& services, const cluster::ClusterState& state
   return away;
 }
 
-/// Notes in `away` whose answer is that it cannot now. The first of all other errors.
+/// Notes in `away` the targets that answer that they cannot now. Returns the first of all other
+/// errors.
 template <class T>
 Status sort_out(const Nodes& targets, const std::vector<Result<T>>& answers, Away& away) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -75,7 +76,7 @@ Task<Result<api::SliceCounts>> ask_slices(const Services& services, const cluste
 }
 
 /// Counts the slices of coded objects after `after` up to `last`, as their owners know them. One
-/// more target in `away`: it went meanwhile, and the sum says nothing.
+/// more target in `away`: it went meanwhile, and the sum has no meaning.
 Task<Result<api::SliceCounts>> count_slices(const Count& count, const std::string& after,
                                             const std::string& last, Away& away) {
   api::Query query;
@@ -113,7 +114,7 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
   query.set("own", "all");
   query.set("away", "count");
   const std::string path = std::string(kRecordsPath) + query.encode();
-  ListSources sources;  // sort_out() notes who cannot tell
+  ListSources sources;  // sort_out() notes those that cannot answer
   std::vector<Task<Result<std::string>>> calls;
   for (const cluster::Node* target : targets)
     calls.push_back(ask_for_list(count.services, *target, path, sources));
@@ -125,8 +126,8 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
   co_return page;
 }
 
-/// Bounds how often a count begins anew because the map changed. Five times at least, as a count
-/// may take long; and for 30 s, as many changes may follow each other within a second.
+/// Bounds the restarts of a count because the map changed. Five times at least, as a count may take
+/// long; and for 30 s, as many changes may follow each other within a second.
 class MapPatience {
  public:
   /// True if the count may begin (anew).
@@ -140,7 +141,7 @@ class MapPatience {
   const std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::now() + kTime;
 };
 
-/// cancelled when the caller has been told to end.
+/// cancelled when the caller has been asked to end.
 Task<Status> rest(const Count& count, BootTime since) {
   if (count.order.rests == 0) co_return Status();
   const auto took = count.services.clock.boot_time() - since;
@@ -149,7 +150,8 @@ Task<Status> rest(const Count& count, BootTime since) {
   co_return Status();
 }
 
-/// True if each name that some target of `blind` may hold, and not show, is shown by another.
+/// True if each name that some target of `blind` may hold, and not show, is shown by another
+/// target.
 bool others_show(const Count& count, const std::set<std::string>& blind) {
   return cluster::shows_all_names(cluster::ownership_of(count.state.map),
                                   count.bucket.replica_count(),
@@ -157,7 +159,7 @@ bool others_show(const Count& count, const std::set<std::string>& blind) {
 }
 
 /// Copies, or records, on nodes, and slices. False: one more target is in `into.targets_away`, and
-/// what has been counted is not to be used.
+/// the counts so far are not to be used.
 Task<Result<bool>> count_on_nodes(const Count& count, bool with_slices, Redundancy& into) {
   const std::size_t before = into.targets_away.size();
   std::string after = count.order.list ? count.order.list_after : "";
@@ -255,8 +257,8 @@ Task<Result<Redundancy>> redundancy_count_count_bucket(const Count& count) {
 }
 
 /// Names of a page that are unreadable without the targets of `count.stops`. A version that is
-/// written just now is seen on some of its targets before the others, so such names are looked at
-/// again. `last` and `more` are set as the page has them.
+/// written just now is seen on some of its targets before the rest, so such names are read again.
+/// `last` and `more` are set as the page has them.
 Task<Result<std::set<std::string>>> unreadable_after(const Count& count, const std::string& after,
                                                      Away& away, std::string& last, bool& more) {
   constexpr int kLooks = 3;

@@ -14,7 +14,7 @@
 
 namespace tarn::proxy {
 
-/// How a bucket is to be counted.
+/// Options of a count of a bucket.
 struct CountOrder {
   std::string lost_after = {};  ///< only lost objects after this name are named
   std::size_t lost_max = 0;     ///< so many of them, at most
@@ -28,10 +28,10 @@ struct CountOrder {
   std::size_t list_max = 0;
 };
 
-/// Counts the objects of a bucket by how much of each is there, now. Goes page by page: at most a
-/// page of each target is in memory. Targets that do not answer are left out, and named. The bucket
-/// as it is called in `state`, or in a newer one. Errors: bucket_not_found when it is gone;
-/// unavailable when the map changes all the time; cancelled.
+/// Counts the objects of a bucket by their redundancy now. Goes page by page: at most a page of
+/// each target is in memory. Targets that do not answer are left out, and named. The bucket as it
+/// is called in `state`, or in a newer one. Errors: bucket_not_found when it is gone; unavailable
+/// when the map changes all the time; cancelled.
 Task<Result<Redundancy>> count_redundancy(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, CountOrder order);
@@ -44,7 +44,7 @@ struct Unreadable {
 
 /// Counts those of a bucket that has, or had, copies or slices on nodes, without the targets
 /// `stops` (ids), as count_redundancy() counts. Objects written meanwhile do not count. Errors as
-/// there; unsupported when a target runs a version that cannot tell.
+/// there; unsupported when a target runs a version without such counts.
 Task<Result<Unreadable>> count_unreadable(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, std::set<std::string> stops);

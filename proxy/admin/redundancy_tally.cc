@@ -65,7 +65,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
   });
 }
 
-/// Targets of before say neither the number of drives nor the size, nor who the owner is.
+/// Older targets send neither the number of drives nor the size, nor the owner.
 void NamePage::take_record(const json& record, const std::string& zone, bool stays) {
   constexpr std::size_t kDrivesAt = 3;
   constexpr std::size_t kBytesAt = 4;

@@ -22,25 +22,25 @@ namespace tarn::proxy {
 
 // Redundancy of a bucket, put together from the answers of its targets. Pure.
 
-/// How many objects of a bucket are all there, and what the bucket survives.
+/// Numbers of objects of a bucket by redundancy, and the losses that the bucket survives.
 struct Redundancy {
   api::Bucket bucket;
   std::uint64_t wanted = 1;  ///< copies of each object, or of a coded one's record
   api::CopyCounts counts;
   api::FirstNames lost;
   std::optional<api::StateList> list = {};  ///< the objects in one state, if they are wanted
-  /// How many drives, or nodes, whichever they are, may go at once without a loss; nothing without
-  /// objects.
+  /// Number of drives, or nodes, whichever they are, that may go at once without a loss; none
+  /// without objects.
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
-  /// The same of zones; nothing also where placement uses none.
+  /// The same of zones; none also where placement uses no zones.
   std::optional<std::uint64_t> survives_zones = {};
-  std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
-  /// Slices that no record names, and those of which the owner could not tell (api::SliceCounts).
+  std::optional<std::uint64_t> coded;  ///< objects with slices; none if there never were any
+  /// Slices that no record names, and those that the owner could not judge (api::SliceCounts).
   api::SliceSum unnamed;
   api::SliceSum unjudged;
-  std::set<std::string> targets_away;  ///< what lies there is not counted
-  /// Of targets that were asked, by id: what their drives keep from the counts.
+  std::set<std::string> targets_away;  ///< objects there are not counted
+  /// Gaps in the counts of targets that were asked, by id.
   std::map<std::string, api::Uncounted> uncounted;
   /// False while a drive may be back soon, or an object may lie only on drives that are away.
   bool all_seen = true;
@@ -48,9 +48,9 @@ struct Redundancy {
   /// True if no object can be missing from the counts.
   [[nodiscard]] bool complete() const { return targets_away.empty() && all_seen; }
   /// Sets `all_seen` and the number of drives that are away by `uncounted`. `shows_all`, called
-  /// with the ids of targets that may not show all that they hold: true if others show it.
+  /// with the ids of targets that may not show all that they hold: true if other targets show it.
   void judge(const std::function<bool(const std::set<std::string>&)>& shows_all);
-  /// All three only become less.
+  /// Lowers each of the three to at most these.
   void survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes,
                 std::optional<std::uint64_t> zones = {});
 };
@@ -61,9 +61,9 @@ class NamePage {
  public:
   struct Copies {
     Generation newest;
-    bool known = false;       ///< false: no target has said anything of it yet
+    bool known = false;       ///< false: no target has sent it yet
     bool live = false;        ///< an object, not a tombstone
-    std::uint64_t nodes = 0;  ///< that have the newest version, not known to be bad
+    std::uint64_t nodes = 0;  ///< with the newest version, not known to be bad
     std::uint64_t drives = 0;
     std::uint64_t bytes = 0;           ///< of the object
     bool at_owner = false;             ///< true if the owner of the name has the newest version
@@ -71,18 +71,18 @@ class NamePage {
     std::uint64_t kept = 0;            ///< of `drives`, those of targets that are not to stop
   };
 
-  /// `zones`: of targets, by id (cluster::zones_by_id). The page also counts what stays while the
-  /// targets `stops` (ids) are away.
+  /// `zones`: of targets, by id (cluster::zones_by_id). The page also counts the copies that stay
+  /// while the targets `stops` (ids) are away.
   explicit NamePage(std::map<std::string, std::string> zones = {}, std::set<std::string> stops = {})
       : zones_(std::move(zones)), stops_(std::move(stops)) {}
 
   /// A target's answer to list-moving (target/request/list_moving.h); internal when it is none.
   Status take(const std::string& target, const std::string& body);
-  /// The last name up to which all targets have said all; empty: no target has any.
+  /// The last name up to which all targets have sent all; empty: no target has any.
   [[nodiscard]] std::string last() const;
   /// True if a target may have names after last().
   [[nodiscard]] bool more() const { return bound_.has_value(); }
-  /// Also names after last(), of which some targets may have said nothing yet.
+  /// Also names after last(), that some targets may not have sent yet.
   [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
   /// True if placement uses zones.
   [[nodiscard]] bool has_zones() const { return !zones_.empty(); }

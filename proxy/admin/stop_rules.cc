@@ -35,7 +35,7 @@ std::string shown_name(const api::Bucket& bucket) {
 /// Targets that a bucket needs, and can lose when all are up.
 struct BucketNeeds {
   std::size_t survives = 0;       ///< targets that may be away without an object unreadable
-  std::size_t write_targets = 1;  ///< that a write needs at least
+  std::size_t write_targets = 1;  ///< least number that a write needs
 };
 
 /// `standing`: the targets that stay in the cluster, up or not.

@@ -15,8 +15,8 @@ namespace tarn::proxy {
 
 // Rules of a safe stop: judgement of the cluster map. Pure.
 
-/// Answer to "may these nodes stop?". A reason is something that waiting, or stopping fewer nodes,
-/// may change. A note is a loss of access that no waiting prevents.
+/// Answer to "may these nodes stop?". A reason is a fact that waiting, or stopping fewer nodes, may
+/// change. A note is a loss of access that no waiting prevents.
 struct StopAnswer {
   std::set<std::string> nodes;       ///< ids that were asked about
   std::vector<std::string> reasons;  ///< lines without a full stop
@@ -27,7 +27,7 @@ struct StopAnswer {
 /// {"safe":B,"nodes":[..],"reasons":[..],"notes":[..]}.
 void to_json(nlohmann::json& out, const StopAnswer& answer);
 
-/// Nodes that are to stop, and what one proxy knows of the others.
+/// Nodes that are to stop, and one proxy's knowledge of the rest.
 struct StopCase {
   const cluster::ClusterState& state;
   std::set<std::string> stops;   ///< ids, all of them in the map
@@ -40,8 +40,8 @@ struct StopCounts {
   std::vector<BucketId> single;     ///< with each object on one target
 };
 
-/// Fills in all that the map alone says, and returns what is to be counted. Nothing is to be
-/// counted when no target stops.
+/// Fills in all that follows from the map alone, and returns the buckets to be counted. They are
+/// empty if no target stops.
 StopCounts judge_map(const StopCase& stop, StopAnswer& answer);
 
 /// Ids of targets that the map has, that are not to stop and are not up: down, or silent.

@@ -70,7 +70,7 @@ Task<Status> copy_by_names(const Services& services, http::Request& request,
   co_return co_await act_on_objects(services, request, from, std::move(all), deletes);
 }
 
-/// Text of all that placement goes by: it stays the same while targets only go down and come back.
+/// Text of all input of placement: it stays the same while targets only go down and come back.
 std::string placement(const cluster::ClusterState& state) {
   std::string out;
   for (const auto& member : state.ownership->map->members)
@@ -79,7 +79,7 @@ std::string placement(const cluster::ClusterState& state) {
   return out;
 }
 
-/// The newest state, as soon as the meta store tells it.
+/// The newest state, as soon as it comes from the meta store.
 Task<Result<std::shared_ptr<const cluster::ClusterState>>> newest_state(const Services& services,
                                                                         std::string job) {
   while (true) {
@@ -170,7 +170,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const api::Bucket to, destination_of(request));
   CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
   CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, from));
-  // presence=2: what the cluster has of it, and nothing is fetched.
+  // presence=2: the objects that the cluster has of it, and none is fetched.
   const bool is_all = request.query().get("presence") != "2";
   if (what.synchronize && api::has_upstream(from) && !is_all)
     co_return fail(Errc::invalid_argument,
@@ -251,7 +251,7 @@ Task<Status> drive_bucket_copy(const Services& services, Job job) {
     work.order["again"] = again;
     const Status worked = co_await work_on_targets(services, job, std::move(work));
     CO_TRY(const auto now, co_await newest_state(services, job.id));
-    CO_TRY_OK(check_buckets(*now, {from, to}));  // says more than what the targets make of it
+    CO_TRY_OK(check_buckets(*now, {from, to}));  // a better message than that of the targets
     CO_TRY_OK(worked);
     if (state->map.past.empty() && placement(*state) == placement(*now)) co_return Status();
     CO_TRY_OK(co_await wait_until_in_place(services, job.id));
@@ -283,7 +283,7 @@ Task<Status> drive_bucket_rename(const Services& services, Job job) {
   std::optional<std::string> given_by;
   if (order.contains("given_by")) given_by = order.at("given_by").get<std::string>();
   bool done = false;
-  if (job.runs > 1 && id != BucketId{}) {  // it may be done, and `from` be another bucket now
+  if (job.runs > 1 && id != BucketId{}) {  // maybe done, and `from` another bucket now
     CO_TRY(const auto state, co_await newest_state(services, job.id));
     const auto* record = state->bmd.find(id);
     if (record == nullptr || (record->name != from && record->name != to))

@@ -16,9 +16,9 @@ namespace tarn::proxy {
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action);
 
-/// Begins a job that gives every object of the bucket as many copies as its properties say now, on
-/// each target (target/job/bucket_mirror.cc); the id of the job. Targets go on by themselves when
-/// it ends early.
+/// Begins a job that makes as many copies of every object of the bucket as its properties demand
+/// now, on each target (target/job/bucket_mirror.cc). Returns the id of the job. Targets go on by
+/// themselves when it ends early.
 Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name);
 
 /// POST /v1/buckets/B?bck_to= {"action":"move-bck"}: renames the bucket in one transaction and
@@ -30,8 +30,8 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
 Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucket name,
                                             const cluster::BucketRecord& source);
 
-// Their work (Jobs::Drive). A copy that is begun again copies what is not the same at the goal: of
-// another size, checksum or custom metadata.
+// Their work (Jobs::Drive). A copy that is begun again copies the objects that differ at the goal:
+// in size, checksum or custom metadata.
 Task<Status> drive_bucket_copy(const Services& services, Job job);
 Task<Status> drive_make_copies(const Services& services, Job job);
 Task<Status> drive_bucket_rename(const Services& services, Job job);

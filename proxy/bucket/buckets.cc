@@ -52,8 +52,8 @@ Error not_yet(const std::string& action) {
   return {Errc::unsupported, fmt::format("action '{}' on a bucket belongs to later work", action)};
 }
 
-/// Of a coded bucket, the losses that its objects survive in the cluster as it is: "drives=2,
-/// nodes=1", and ", zones=1" where placement uses zones.
+/// The losses that objects of a coded bucket survive in the cluster as it is: "drives=2, nodes=1",
+/// and ", zones=1" where placement uses zones.
 void add_survives(const Services& services, const cluster::BucketProps& props,
                   http::Response& response) {
   const auto coding = api::coding_of(props);
@@ -116,7 +116,7 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   co_return sent;
 }
 
-/// How many copies there are to be, on drives and on nodes.
+/// Number of copies that are wanted, on drives and on nodes.
 std::pair<int, int> copies_in(const cluster::BucketProps& props) {
   return {api::copies_of(props), api::node_copies_of(props)};
 }
@@ -132,11 +132,11 @@ Result<int> parse_copies(const json& value) {
               value.dump(-1, ' ', false, json::error_handler_t::replace), api::kCopiesMax);
 }
 
-/// Which job a change of properties has begin, if any.
+/// Kind of the job that a change of properties begins, if any.
 enum class Follows : std::uint8_t { what_changed, copies, coding };
 
 /// Answers when every live node acts by the new properties; with the id of a job when that means
-/// other copies of the objects, or other slices, or when `follows` says so.
+/// other copies of the objects, or other slices, or if `follows` demands it.
 Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
                           cluster::PropsChange wanted, Follows follows) {
   bool other_copies = follows == Follows::copies;
@@ -249,7 +249,7 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
 
 namespace {
 
-/// Those of `entries` that the cluster does not have.
+/// The buckets of `entries` that the cluster does not have.
 Result<std::vector<api::PackedEntry>> without_present(
     const std::vector<api::PackedEntry>& entries) {
   std::vector<api::PackedEntry> out;
@@ -260,9 +260,9 @@ Result<std::vector<api::PackedEntry>> without_present(
   return out;
 }
 
-/// One page, of an inventory if that was asked for; of what is not in the cluster, if that was
-/// asked for, an entry at least unless it is the last page. `token`: where the next one begins, ""
-/// for none.
+/// One page, of an inventory if that was asked for; of objects that are not in the cluster, if that
+/// was asked for, an entry at least unless it is the last page. `token`: the begin of the next one,
+/// "" for none.
 Task<Result<api::MergedPage>> page_of(const Services& services, const KnownBucket& known,
                                       ListRequest wanted, std::string& token) {
   if (wanted.inventory) {
@@ -503,7 +503,7 @@ Task<Status> bucket_with_slash(const Services& services, http::Request& request,
 }
 
 Task<void> finish_destroying(const Services& services) {
-  std::set<BucketId> seen;  // at the last look: who was asked for them has them in hand still
+  std::set<BucketId> seen;  // at the last look: the proxy that was asked has them in hand still
   while (true) {
     co_await pause(kLookAtEnding);
     std::set<BucketId> ending;

@@ -29,8 +29,8 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
 /// Finishes destroying buckets where the proxy that was asked did not (cluster::destroy_bucket()).
 /// Runs until it is cancelled; `services` must outlive it.
 Task<void> finish_destroying(const Services& services);
-/// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. Only HEAD may have something after that slash:
-/// a prefix.
+/// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. Only HEAD may have a text after that slash: a
+/// prefix.
 Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,
                                std::string rest);
 /// PATCH /v1/buckets/B: set-bprops and reset-bprops. Answers when every live target knows.

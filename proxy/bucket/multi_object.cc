@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// AIStore's clients tell the kind of such a job by its id.
+/// AIStore's clients take the kind of such a job from its id.
 constexpr const char* kCopyIdBegin = "tco-";
 constexpr std::size_t kIdLength = 10;
 

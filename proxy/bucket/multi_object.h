@@ -13,8 +13,8 @@ namespace tarn::proxy {
 [[nodiscard]] bool is_multi_object(const std::string& action);
 
 /// DELETE or POST /v1/buckets/B with such an action: answers with the id of a job that has begun
-/// (object_job.h). evict and what fetches are for upstream buckets: 400 for ours. `synchronize` as
-/// order_of_objects() has it.
+/// (object_job.h). evict and fetching actions are for upstream buckets: 400 for ours. `synchronize`
+/// as order_of_objects() has it.
 Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
                             Action action, bool synchronize = false);
 

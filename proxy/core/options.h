@@ -20,7 +20,7 @@ struct Options {
   std::string listen = "127.0.0.1:8080";
   std::string relay = "127.0.0.1:8081";
   std::string internal = "127.0.0.1:8180";
-  std::string advertise;    ///< URL that clients reach `listen` by; empty: what is bound
+  std::string advertise;    ///< URL that clients reach `listen` by; empty: the bound address
   std::size_t threads = 0;  ///< event loops; 0: one a core
 
   http::ServiceSettings service;
@@ -36,7 +36,7 @@ struct Options {
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
-  /// Takes the word of `--meta`: "embedded", or etcd's URLs. invalid_argument for anything else,
+  /// Takes the value of `--meta`: "embedded", or etcd's URLs. invalid_argument for any other text,
   /// and when the flags do not go together.
   Status choose_meta(const std::string& meta);
 };

@@ -8,10 +8,10 @@
 
 namespace tarn::proxy {
 
-/// How old this proxy's knowledge may be, in seconds: 0 with a lease. unavailable as below.
+/// Greatest age of this proxy's knowledge, in seconds: 0 with a lease. unavailable as below.
 Result<std::int64_t> stale_seconds(const Services& services, const http::RequestHead& head);
-/// An answer to a read that this proxy gives without a lease says how old its knowledge may be, in
-/// `Tarn-Stale: <seconds>`. unavailable when the client does not want such an answer
+/// Marks an answer to a read that this proxy sends without a lease with the greatest age of its
+/// knowledge: `Tarn-Stale: <seconds>`. unavailable when the client does not want such an answer
 /// (`Cache-Control: no-cache`).
 Status mark_staleness(const Services& services, const http::RequestHead& head,
                       http::Response& response);

@@ -77,7 +77,7 @@ class DownloadRun {
   std::uint64_t next_ = 0;  // of count_
   std::string after_;       // the last name of the pages so far
   bool listed_ = false;
-  DownloadState state_;  // of what is settled
+  DownloadState state_;  // of the objects that are done
   std::map<std::string, JobPart> parts_;
   std::vector<Share*> running_;
   Items left_;  // of a round: to be sent again
@@ -124,7 +124,8 @@ Task<Result<Items>> DownloadRun::next_items() {
   }
 }
 
-/// From the next page of the bucket, with names that upstream has and those that the cluster has.
+/// Takes items from the next page of the bucket, with names that upstream has and those that the
+/// cluster has.
 Task<Result<Items>> DownloadRun::next_page(std::size_t limit) {
   Items out;
   while (out.empty() && !listed_) {
@@ -148,7 +149,7 @@ Task<Result<Items>> DownloadRun::next_page(std::size_t limit) {
   co_return out;
 }
 
-/// Sends all of them until each is settled.
+/// Sends all of them until each is done.
 Task<Status> DownloadRun::work_off(Items items) {
   while (!items.empty()) {
     if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
@@ -188,7 +189,7 @@ Task<Status> DownloadRun::work_off(Items items) {
   co_return Status();
 }
 
-/// The share of each owner, at most a batch; the others are left.
+/// The share of each owner, at most a batch; the rest is left.
 DownloadRun::Shares DownloadRun::share_out(const cluster::ClusterState& state, Items items) {
   const auto* bucket = state.bmd.find(bucket_);
   TARN_CHECK(bucket != nullptr);
@@ -233,7 +234,7 @@ Result<bool> DownloadRun::take_line(Share& share, const std::string& line) {
   return share.progress.done;
 }
 
-/// Has one target, of `state`, do its share. Errors only for what ends the job.
+/// Has one target, of `state`, do its share. Errors only for faults that end the job.
 Task<Status> DownloadRun::send(std::shared_ptr<const cluster::ClusterState> state, Share& share) {
   const cluster::Node& target = *share.target;
   const TargetJob order{std::string(kDownloadPath), id_, order_for(*state, share)};
@@ -247,7 +248,7 @@ Task<Status> DownloadRun::send(std::shared_ptr<const cluster::ClusterState> stat
     co_return Status();
   }
   const Errc code = done.error().code;
-  // It has not noticed yet that the last batch has lost its proxy.
+  // The target has not noticed yet that the last batch has lost its proxy.
   const bool runs_another = api::http_status(code) == 409;
   if (!JobPatience::may_pass(code) && !runs_another)
     co_return fail(code, "target t[{}]: {}", target.id, done.error().message);
@@ -259,7 +260,8 @@ Task<Status> DownloadRun::send(std::shared_ptr<const cluster::ClusterState> stat
   co_return Status();
 }
 
-/// Counts what has ended of a share, also when its target went away since; the rest is left.
+/// Counts the items of a share that have ended, also when its target went away since; the rest is
+/// left.
 Status DownloadRun::settle(Share& share) {
   const api::DownloadProgress progress = std::exchange(share.progress, {});
   share.progress.map_version = progress.map_version;

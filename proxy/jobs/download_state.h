@@ -31,9 +31,9 @@ struct DownloadState {
   std::uint64_t finished = 0;          ///< stored, and skipped ones
   std::uint64_t skipped = 0;           ///< of `finished`, those that were there already
   std::uint64_t failed = 0;            ///< objects that could not be fetched
-  std::uint64_t scheduled = 0;         ///< given to targets so far
-  std::optional<std::uint64_t> total;  ///< nothing until a bucket has been listed
-  bool all_dispatched = false;         ///< nothing else will be scheduled
+  std::uint64_t scheduled = 0;         ///< sent to targets so far
+  std::optional<std::uint64_t> total;  ///< none until a bucket has been listed
+  bool all_dispatched = false;         ///< no further object will be scheduled
   std::vector<Object> current;
   std::deque<Object> ended;
   std::vector<std::pair<std::string, std::string>> errors;  ///< name and reason
@@ -45,8 +45,8 @@ struct DownloadState {
   [[nodiscard]] static DownloadState of(const Job& job);
 };
 
-/// The answer of GET /v1/download about one job: AIStore's StatusResp. With `with_ended` what has
-/// ended, too.
+/// The answer of GET /v1/download about one job: AIStore's StatusResp. With `with_ended` those that
+/// have ended, too.
 [[nodiscard]] nlohmann::json download_status(const Job& job, bool with_ended);
 /// The same in a list of jobs: without their objects.
 [[nodiscard]] nlohmann::json download_summary(const Job& job);

@@ -104,7 +104,7 @@ Result<json> matching_downloads(const std::vector<Job>& jobs, const api::Downloa
   if (query.regex.size() > kRegexBytesMax)
     return fail(Errc::invalid_argument, "download: \"regex\" is longer than {} bytes",
                 kRegexBytesMax);
-  TRY_OK(has_match("", query.regex));  // so that a wrong one is told where there are no jobs
+  TRY_OK(has_match("", query.regex));  // so that a wrong one is reported if there are no jobs
   json out = json::array();
   for (const Job& job : jobs) {
     if (query.only_active && !job.is_running()) continue;

@@ -20,12 +20,13 @@ using nlohmann::json;
 
 constexpr std::string_view kInventoryPath = "/v1/internal/inventory";
 constexpr std::string_view kInventoryListPath = "/v1/internal/inventory/list";
-/// AIStore's clients tell such a job by its id.
+/// AIStore's clients recognize such a job by its id.
 constexpr const char* kInventoryIdBegin = "inv-";
 constexpr std::size_t kInventoryIdLength = 9;
 constexpr http::CallLimits kInventoryLimits{.total = std::chrono::seconds(30)};
 
-/// Made when it is not there. It has neither copies nor slices: an inventory can be made anew.
+/// Makes the bucket when it is not there. It has neither copies nor slices: an inventory can be
+/// made anew.
 Task<Result<KnownBucket>> make_store(const Services& services) {
   auto found = co_await find_bucket(services, api::inventory_store());
   if (found || !is_unknown_bucket(found.error())) co_return found;

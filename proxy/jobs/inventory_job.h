@@ -20,7 +20,7 @@ namespace tarn::proxy {
 /// The inventories of a bucket, by name; `name` alone unless it is empty. Errors as list_entries().
 Task<Result<std::vector<api::InventoryInfo>>> inventories_of(const Services& services,
                                                              api::Bucket bucket, std::string name);
-/// Begins a job that makes one; its id. invalid_argument when there is one, unless the order says
+/// Begins a job that makes one; its id. invalid_argument when there is one, unless the order has
 /// `force`: then it takes the place of all that there are, once it is complete. unsupported for a
 /// web server.
 Task<Result<std::string>> start_inventory(const Services& services, const KnownBucket& bucket,

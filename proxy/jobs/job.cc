@@ -90,7 +90,7 @@ bool ask_to_stop(Job& job) {
 
 bool end(Job& job, const Status& result, std::int64_t now_ns) {
   if (!job.is_running() || job.driver.proxy.empty()) return false;
-  TARN_CHECK(now_ns != 0);  // which means that it runs
+  TARN_CHECK(now_ns != 0);  // 0 means that it runs
   job.ended_ns = now_ns;
   job.seconds_left.reset();
   if (!result) {

@@ -11,7 +11,7 @@
 
 namespace tarn::proxy {
 
-/// Waits of a job's driver between rounds in which no target could do anything: longer each time,
+/// Waits of a job's driver between rounds in which no target could take a step: longer each time,
 /// and for 30 s in all, which is longer than a lease and a restart. Used on one loop.
 class JobPatience {
  public:
@@ -21,12 +21,13 @@ class JobPatience {
 
   /// True if the same request may succeed a moment later.
   [[nodiscard]] static bool may_pass(Errc code);
-  /// Something has been done: the next wait is the first one again.
+  /// Begins anew, after progress: the next wait is the first one again.
   void worked();
-  /// The job goes on without what could not be done: it waits for 2 s only from now on.
+  /// Lets the job go on without the items that could not be done: it waits for 2 s only from now
+  /// on.
   void shorten() { is_short_ = true; }
-  /// Waits before the next round. `why`: what stands against it. cancelled when a user stops the
-  /// job, unavailable when nothing has been done for too long.
+  /// Waits before the next round. `why`: the obstacle. cancelled when a user stops the job,
+  /// unavailable without progress for too long.
   Task<Status> wait(std::string why);
 
  private:

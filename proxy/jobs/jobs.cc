@@ -38,7 +38,8 @@ void make_fit(Job& job) {
 
 }  // namespace
 
-/// The store knows one thing better of a job that is driven here: that a user wants it to end.
+/// The store has newer knowledge of one fact of a job that is driven here: that a user wants it to
+/// end.
 void Jobs::install(const cluster::KeyValue& item) {
   if (item.key == cluster::keys::kLastJob) {
     last_start_ = std::max(last_start_, item.mod_revision);
@@ -114,7 +115,7 @@ bool Jobs::should_stop(const std::string& id) const {
   return found == jobs_.end() || !found->second.driven || found->second.job.stop_asked;
 }
 
-/// Why `refuse` refuses; empty when it does not.
+/// Reason why `refuse` refuses; empty if it does not.
 std::string Jobs::refused(const Refusal& refuse) const {
   for (const auto& [id, held] : jobs_) {
     if (held.revision == 0 || !held.job.is_running()) continue;
@@ -177,7 +178,7 @@ Task<Result<std::string>> Jobs::begin(Job& job, Refusal refuse) {
                                         [](const auto& each) { return each.second.driven; });
       if (attempt == 0 && driven >= static_cast<std::ptrdiff_t>(kRunningMax))
         co_return fail(Errc::unavailable, "{} jobs are running already; try again soon", driven);
-      if (attempt > 0 && jobs_[job.id].revision != 0) co_return job.id;  // it was done after all
+      if (attempt > 0 && jobs_[job.id].revision != 0) co_return job.id;  // done after all
       std::string why = refuse ? refused(refuse) : "";
       if (!why.empty()) {
         jobs_.erase(job.id);
@@ -266,8 +267,8 @@ Task<void> Jobs::run(Job job) {
   const std::string id = job.id;
   const std::string kind = job.kind;
   Status result = co_await work(std::move(job));
-  // A proxy that ends cancels its jobs. Their results say nothing then: other proxies go on with
-  // them.
+  // A proxy that ends cancels its jobs. Their results have no meaning then: other proxies go on
+  // with them.
   const auto state = co_await asio::this_coro::cancellation_state;
   if (state.cancelled() != asio::cancellation_type::none) {
     release(id);

@@ -42,15 +42,15 @@ class Jobs {
 
   explicit Jobs(JobsNode node) : node_(std::move(node)) {}
 
-  /// Does the work of a job, by its kind, as its record says. It may be called for work that was
-  /// begun before, by another proxy or by one that is gone, at any point of it: so it must be safe
-  /// to begin again. It looks at should_stop() now and then, and at is_ours() before it makes
-  /// others do something. How it ends is how the job ends: see end().
+  /// Does the work of a job, by its kind and record. It may be called for work that was begun
+  /// before, by another proxy or by one that is gone, at any point of it: so it must be safe to
+  /// begin again. It looks at should_stop() now and then, and at is_ours() before it makes other
+  /// nodes act. Its result is that of the job: see end().
   using Drive = std::function<Task<Status>(Job)>;
-  /// To be called once, before anything else.
+  /// To be called once, before any other call.
   void drive_with(Drive drive) { drive_ = std::move(drive); }
 
-  /// Why a job may not start beside one that runs; empty when it may.
+  /// Reason why a job may not start beside one that runs; empty if it may.
   using Refusal = std::function<std::string(const Job& running)>;
   /// Writes the record of `job` with a start and, where it has none, an id. Begins its work on the
   /// caller's loop, and returns the id. conflict when `refuse` refuses it: asked about all jobs of
@@ -63,11 +63,11 @@ class Jobs {
   /// there is, or was, a job of that id.
   Task<Result<bool>> add_pending(Job job);
 
-  /// Shows a job to `change`, under the lock; for its driver. Changes are written soon. Does
-  /// nothing when the job is no longer driven here.
+  /// Shows a job to `change`, under the lock; for its driver. Changes are written soon. A no-op if
+  /// the job is no longer driven here.
   void update(const std::string& id, const std::function<void(Job&)>& change);
   [[nodiscard]] bool should_stop(const std::string& id) const;
-  /// True if this proxy still drives the job. If false, nothing may be begun for it any more:
+  /// True if this proxy still drives the job. If false, no step may be begun for it any more:
   /// another proxy drives it, it is gone, or the caller is cancelled. Waits as long as the store is
   /// away.
   Task<bool> is_ours(std::string id);
@@ -75,7 +75,7 @@ class Jobs {
   /// Asks a job that runs to stop, whichever proxy drives it. Ok when it has ended. not_found,
   /// unavailable.
   Task<Status> ask_to_stop(std::string id);
-  /// Waits until a job has ended that was told to stop. unavailable when it has not at `deadline`.
+  /// Waits until a job that was asked to stop has ended. unavailable when it has not at `deadline`.
   Task<Status> wait_ended(std::string id, std::chrono::steady_clock::time_point deadline);
   /// Forgets a job that has ended. conflict when it runs, not_found, unavailable.
   Task<Status> remove_ended(std::string id);
@@ -85,11 +85,11 @@ class Jobs {
   /// A job as it is now; of one that is driven elsewhere the progress may be some seconds old.
   /// not_found; unavailable when the store is and the job is not known here.
   Task<Result<Job>> look_up(std::string id);
-  /// As known here, without a look at the store.
+  /// A job as known here, without a look at the store.
   [[nodiscard]] std::optional<Job> find(const std::string& id) const;
-  /// All that are known here, in the order they started.
+  /// All jobs that are known here, in the order they started.
   [[nodiscard]] std::vector<Job> all() const;
-  /// Those that this proxy drives, whose state it knows best. Without those whose end is being
+  /// Jobs that this proxy drives, whose state it knows best. Without those whose end is being
   /// written: only the store knows them.
   [[nodiscard]] std::vector<Job> driven() const;
 
@@ -124,8 +124,8 @@ class Jobs {
   Task<Result<bool>> write(Job next, cluster::Revision revision, std::string gone = "");
   Task<Status> fetch(std::string id);
   Task<Result<cluster::Revision>> load();
-  /// For who writes something new: a store that has lost the cluster must stay empty until it is
-  /// recovered. unavailable when it has.
+  /// Check before a new record is written: a store that has lost the cluster must stay empty until
+  /// it is recovered. unavailable when it has.
   Task<Result<cluster::Revision>> cluster_revision();
   void install(const cluster::KeyValue& item) TARN_REQUIRES(mutex_);
   void remove(const std::string& id, cluster::Revision revision) TARN_REQUIRES(mutex_);

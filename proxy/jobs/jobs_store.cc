@@ -1,4 +1,4 @@
-// How Jobs reads and writes records in the meta store.
+// Records of Jobs in the meta store: reads and writes.
 
 #include <algorithm>
 #include <utility>
@@ -111,8 +111,8 @@ Task<Result<bool>> Jobs::write(Job next, Revision revision, std::string gone) {
   co_return true;
 }
 
-/// By compare-and-swap, until it is so. `edit` may be asked several times; when it says false
-/// nothing is written. Returns the job as it is then.
+/// Edits by compare-and-swap, until it succeeds. `edit` may be called several times; if it returns
+/// false no record is written. Returns the job as it is then.
 Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
   for (cluster::Attempts attempts; co_await attempts.next();) {
     std::optional<Held> base;
@@ -128,7 +128,7 @@ Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
     if (!edit(base->job)) co_return base->job;
     const auto done = co_await write(base->job, base->revision);
     if (done && *done) co_return base->job;
-    // Lost to another writer, or the outcome is unknown: what is there now?
+    // Lost to another writer, or the outcome is unknown: the present record decides.
     CO_TRY_OK(co_await fetch(id));
   }
   co_return fail(Errc::unavailable, "job {} is being changed by others all the time", id);

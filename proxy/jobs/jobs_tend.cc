@@ -25,10 +25,10 @@ using cluster::Transaction;
 constexpr auto kJobsTendLookEvery = 200ms;
 constexpr auto kJobsTendRestEvery = 500ms;
 constexpr auto kForgetEvery = 10s;
-constexpr auto kReloadEvery = 30s;  // whatever a watch may have missed
+constexpr auto kReloadEvery = 30s;  // for changes that a watch may have missed
 constexpr std::size_t kForgottenAtOnce = 50;
 
-/// Of two that throw when they are cancelled, Asio's || would make an exception of its own.
+/// Asio's || would make an exception of its own of two that throw when they are cancelled.
 Task<void> doze(std::chrono::milliseconds time) {
   co_await asio::this_coro::throw_if_cancelled(false);
   co_await pause(time);

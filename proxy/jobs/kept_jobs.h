@@ -8,7 +8,7 @@
 
 namespace tarn::proxy {
 
-/// How many jobs that have ended are kept, and how long.
+/// Number of jobs that are kept after their end, and the time.
 struct KeptJobs {
   std::size_t all = 1000;
   std::size_t of_a_kind = 500;

@@ -10,12 +10,12 @@ namespace tarn::proxy {
 namespace {
 
 /// Names of a template that are tried one by one: a miss costs a look into an index, about a
-/// thousand times what it costs to list a name that is there.
+/// thousand times the cost of listing a name that is there.
 constexpr std::uint64_t kTriedMax = 100'000;
 
 }  // namespace
 
-/// Number of names that are tried one by one; nothing for those that come from lists.
+/// Number of names that are tried one by one; none for those that come from lists.
 std::optional<std::uint64_t> NameSource::count() const {
   if (what_.is_list()) return what_.names.size();
   const auto count = what_.pattern->count();
@@ -57,7 +57,7 @@ Task<Status> NameSource::drop_others(std::vector<std::string>& names) {
   co_return Status();
 }
 
-/// From the next page of the bucket that has some.
+/// Takes names from the next page of the bucket that has some.
 Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) {
   std::vector<std::string> out;
   while (out.empty() && !listed_) {
@@ -78,7 +78,7 @@ Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) 
         out.emplace_back(entry.name);
     if (others_ && !out.empty()) CO_TRY_OK(co_await drop_others(out));
     listed_ = !page.more || page.entries.empty();
-    // A list that goes back hands out the same names for ever.
+    // A list that goes back returns the same names for ever.
     TARN_CHECK(page.entries.empty() || after_ < page.entries.back().name);
     if (!page.entries.empty()) after_ = page.entries.back().name;
   }

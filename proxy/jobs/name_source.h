@@ -16,22 +16,23 @@ namespace tarn::proxy {
 /// The names that a job on many objects is about, part by part, so that there may be millions: a
 /// client's list, the names of its template, or those that the bucket has, from lists of it, which
 /// are complete while names move. Few names of a template are made and tried; for many it is
-/// cheaper to look which of them there are.
+/// cheaper to list those that exist.
 class NameSource {
  public:
-  /// Of a bucket with an upstream: what upstream has, too, or what the cluster has.
+  /// Names of a bucket with an upstream: those that upstream has, too, or those that the cluster
+  /// has.
   enum class Names : std::uint8_t { all, in_cluster };
   /// All must outlive it.
   NameSource(const Services& services, BucketId bucket, const api::MultiObject& what, Names names)
       : services_(services), bucket_(bucket), what_(what), names_(names) {}
 
-  /// Leaves out the names that `other` gives; both must list the same prefix.
+  /// Leaves out the names of `other`; both must list the same prefix.
   void leave_out(NameSource other) { others_ = std::make_unique<NameSource>(std::move(other)); }
 
   /// Some more names, at most `limit`; none at the end. After an error it may be asked again, for
   /// the same names. Errors: as list_entries(); bucket_not_found when the bucket is gone.
   Task<Result<std::vector<std::string>>> next(std::size_t limit);
-  /// How many names there are in all: nothing before the last page of a list has come.
+  /// Number of names in all: none before the last page of a list has come.
   [[nodiscard]] std::optional<std::uint64_t> total() const;
 
  private:

@@ -30,7 +30,7 @@ constexpr std::string_view kObjectJobPath = "/v1/internal/objects";
 constexpr std::size_t kNamesOfTarget = 256;
 constexpr std::size_t kNamesMax = 32'768;
 constexpr std::size_t kLookIdLength = 10;
-/// How long a copy that is done shows as idle.
+/// Time for which a copy that is done shows as idle.
 constexpr auto kIdle = 10s;
 
 /// Such a job, as its record has it.
@@ -41,7 +41,7 @@ struct ObjectJob {
   BucketId to{};  ///< of a copy
   api::MultiObject what;
   bool again = false;     ///< some of it may have been done before
-  bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
+  bool upstream = false;  ///< concerns all that upstream has, not only the cluster's objects
   /// Bucket whose names the deletes after a copy leave; those deletes are not counted.
   BucketId unless_in{};
 };
@@ -54,12 +54,12 @@ Result<ObjectJob> read_job(const Job& job) {
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
   out.what.how.synchronize = order.value("synchronize", false);
   out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
-  // Deletes go by what upstream has, and so do the copies.
+  // Deletes go by the list of upstream, and so do the copies.
   if (out.what.how.synchronize && out.upstream) out.what.how.latest = true;
   return out;
 }
 
-/// The word for what was done to an object.
+/// The word for the work on an object.
 std::string_view done_by(std::string_view kind) {
   if (kind == api::kCopyObjects) return "copied";
   if (kind == api::kEvictObjects) return "evicted";
@@ -103,8 +103,8 @@ class ObjectRun {
  private:
   struct Item {
     std::string name;
-    bool again = false;   ///< it was sent before, and the outcome is unknown
-    bool unsure = false;  ///< it was sent before, and its target does not know: not counted yet
+    bool again = false;   ///< sent before, and the outcome is unknown
+    bool unsure = false;  ///< sent before, and its target does not know: not counted yet
   };
   /// Items that one target is to do.
   struct Share {
@@ -152,7 +152,7 @@ Task<Status> ObjectRun::run() {
   if (failed_ > 0)
     co_return fail(Errc::io, "{} objects could not be {}, the first: {}", failed_,
                    done_by(job_.kind), first_failure_);
-  // Of a copy that synchronizes, what is missing goes from the destination as well.
+  // A copy that synchronizes removes missing objects from the destination as well.
   if (missing_ > 0 && !job_.what.how.continue_on_error && !job_.what.how.synchronize)
     co_return fail(Errc::object_not_found, "{} of the {} objects do not exist, the first: {}",
                    missing_, job_.what.names.size(), first_missing_);
@@ -177,11 +177,11 @@ Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
   }
 }
 
-/// Sends all of them until each is settled.
+/// Sends all of them until each is done.
 Task<Status> ObjectRun::work_off(std::vector<Item> items) {
   while (!items.empty()) {
     if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
-    // A driver that stood still for long must not delete what was stored since.
+    // A driver that stood still for long must not delete objects that were stored since.
     const bool ours = co_await services_.jobs.is_ours(job_.id);
     if (!ours) co_return fail(Errc::cancelled, "another proxy drives the job now");
     auto state = services_.view.state();
@@ -213,7 +213,7 @@ Task<Status> ObjectRun::work_off(std::vector<Item> items) {
   co_return Status();
 }
 
-/// Items by their owner, at most a batch for each; the others go to left_.
+/// Items by their owner, at most a batch for each; the rest goes to left_.
 std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& state,
                                                    std::vector<Item> items) {
   const auto* bucket = state.bmd.find(job_.bucket);
@@ -251,7 +251,7 @@ Result<bool> ObjectRun::take_line(const std::string& target, const JobPart& befo
   return is_last;
 }
 
-/// Has one target, of `state`, do its share. Errors only for what ends the job.
+/// Has one target, of `state`, do its share. Errors only for faults that end the job.
 Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state, Share share) {
   const cluster::Node& target = *share.target;
   api::ObjectBatch batch;
@@ -299,7 +299,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   co_return Status();
 }
 
-/// Takes in what a target said at the end of its batch.
+/// Takes in a target's report at the end of its batch.
 Task<Status> ObjectRun::settle(Share share, api::BatchProgress progress) {
   if (!progress.counts.error.empty())
     co_return fail(Errc::io, "target t[{}]: {}", share.target->id, progress.counts.error);
@@ -325,7 +325,7 @@ void ObjectRun::note_missing(const Item& item, const std::string& target) {
     ++part.objects;
     show(target, part);
   }
-  // Of the names of a template some may be missing; one that was sent twice may have been ours.
+  // Some names of a template may be missing; one that was sent twice may have been ours.
   if (!job_.what.is_list() || item.unsure || (item.again && !copies())) return;
   const auto state = services_.view.state();
   const auto* bucket = state->bmd.find(job_.bucket);
@@ -347,7 +347,8 @@ Task<bool> ObjectRun::stay_idle() {
   co_return true;
 }
 
-/// At the mean rate so far. Of a prefetch alone: AIStore's clients know it of no other such job.
+/// Estimate at the mean rate so far. For a prefetch alone: AIStore's clients expect it of no other
+/// such job.
 std::optional<double> ObjectRun::seconds_left() const {
   const auto total = source_.total();
   std::uint64_t done = 0;  // also of batches that are under way
@@ -403,13 +404,13 @@ Task<Result<api::BatchProgress>> do_one(const Services& services, const KnownBuc
   co_return progress;
 }
 
-/// Not so many that they keep others from starting.
+/// Not so many that they keep other jobs from starting.
 bool may_idle(const Services& services) {
   return services.jobs.driven().size() <= Jobs::kRunningMax / 2;
 }
 
-/// Deletes what the goal of a copy has and its source has not. Each target asks the source again
-/// before it deletes: something may have been stored since the lists.
+/// Deletes the objects that the goal of a copy has and its source has not. Each target asks the
+/// source again before it deletes: objects may have been stored since the lists.
 Task<Status> delete_others(const Services& services, const ObjectJob& copy) {
   ObjectJob job = copy;
   job.kind = api::kDeleteObjects;

@@ -48,7 +48,7 @@ Task<Status> tell(const Services& services, http::Request& request) {
 }
 
 /// Updates `jobs` from the other proxies that drive them. A job that its driver does not have has
-/// just ended: the store tells how.
+/// just ended: the store has its result.
 Task<void> ask_drivers(const Services& services, std::vector<Job>& jobs) {
   const auto state = services.view.state();
   std::set<std::string> drivers;
@@ -89,7 +89,7 @@ Task<Result<std::vector<Job>>> matching_jobs(const Services& services, JobQuery 
     if (!job && job.error().code != Errc::not_found) co_return fail(job.error());
     if (job && matches(*job, any)) out.push_back(std::move(*job));
   } else {
-    // Without the store: what is known here.
+    // Without the store: the jobs that are known here.
     static_cast<void>(co_await services.jobs.catch_up());
     for (Job& job : services.jobs.all())
       if (matches(job, any)) out.push_back(std::move(job));

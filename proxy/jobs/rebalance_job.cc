@@ -64,7 +64,7 @@ Task<Report> rebalance_job_ask(const Services& services, const cluster::Node& ta
 /// Progress of one target in all its walks for this rebalance.
 struct Walks {
   std::int64_t started_ns = 0;  // of the one that `now` is about
-  api::CopyProgress before;     // those that ended
+  api::CopyProgress before;     // of walks that ended
   api::CopyProgress now;
 
   static void add(api::CopyProgress& sum, const api::CopyProgress& walk) {
@@ -94,9 +94,9 @@ class RebalanceJobWatched {
   RebalanceJobWatched(const Services& services, Job job, std::uint64_t version)
       : services_(services), job_(std::move(job)), version_(version) {}
 
-  /// True if it has ended, as far as that does not depend on what the targets say.
+  /// True if it has ended, as far as that does not depend on the targets' reports.
   using End = std::function<Result<bool>(const cluster::ClusterState& state)>;
-  /// Until all names are in place as far as the targets say, and `end` says so, too.
+  /// Waits until all names are in place by the reports of the targets, and `end` returns true.
   Task<Status> follow(End end);
 
  private:
@@ -106,7 +106,7 @@ class RebalanceJobWatched {
   const Job job_;
   const std::uint64_t version_;
   std::map<std::string, Walks> walks_;
-  bool all_in_place_ = false;  // as far as targets say
+  bool all_in_place_ = false;  // by the targets' reports
   bool held_ = false;
 };
 
@@ -153,7 +153,7 @@ Task<Status> RebalanceJobWatched::follow(End end) {
     if (services_.jobs.should_stop(job_.id))
       co_return fail(Errc::cancelled, "the job was told to stop");
     const auto state = services_.view.state();
-    if (state->map.version < version_) {  // another proxy has noted it, we have not heard yet
+    if (state->map.version < version_) {  // another proxy has noted it, we do not know it yet
       co_await pause(kRebalanceJobLookEvery);
       continue;
     }

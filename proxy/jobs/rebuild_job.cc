@@ -28,7 +28,7 @@ using nlohmann::json;
 
 constexpr const char* kRebuildJobKind = "rebuild";
 constexpr const char* kRebuildJobPath = "/v1/internal/rebuild";
-/// A target that was told to stop stays so: its own report takes back no order of an operator.
+/// A target that was stopped stays so: its own report revokes no order of an operator.
 constexpr const char* kPathUnlessStopped = "/v1/internal/rebuild?unless=stopped";
 /// Job::order of a job that a target wants to be shown.
 constexpr const char* kByItself = R"({"by_itself":true})";
@@ -44,7 +44,7 @@ Job rebuild_job(const cluster::ClusterState& state, std::string about) {
   return job;
 }
 
-/// Ids of the targets that own names, and so may have something to make again.
+/// Ids of the targets that own names, and so may have slices to make again.
 std::set<std::string> owners_in(const cluster::ClusterState& state) {
   std::set<std::string> out;
   for (const cluster::Member& member : state.ownership->map->members)
@@ -59,8 +59,8 @@ std::string refuse_second(const Job& running) {
 
 /// Progress of one kind of work of a target, as the job counts it.
 struct RebuildJobWork {
-  std::uint64_t look = 0;       // that it will have made
-  std::int64_t started_ns = 0;  // of what `now` counts
+  std::uint64_t look = 0;       // number of the look to wait for
+  std::int64_t started_ns = 0;  // of the start that `now` counts
   api::CopyProgress before;     // by starts that are gone
   api::CopyProgress now;
 
@@ -90,9 +90,9 @@ struct RebuildJobWork {
 
 /// Progress of one target in the job.
 struct RebuildJobPart {
-  std::uint64_t incarnation = 0;  // that was asked
+  std::uint64_t incarnation = 0;  // of the target when it was asked
   RebuildJobWork slices;
-  RebuildJobWork copies;  // for others
+  RebuildJobWork copies;  // for other targets
   bool done = false;
 
   [[nodiscard]] api::CopyProgress sum() const {
@@ -109,8 +109,8 @@ struct RebuildJobPart {
     answer.at("incarnation").get_to(incarnation);
     done = false;
   }
-  /// Takes what GET /v1/internal/rebuild says. A target of an older version sends no copies. One
-  /// that was told to stop does nothing more, whichever it was asked first.
+  /// Takes the answer of GET /v1/internal/rebuild. A target of an older version sends no copies.
+  /// One that was stopped stays idle, in any order of the two requests.
   void take(const json& report, std::int64_t job_started_ns) {
     const auto state = report.at("state").get<std::string>();
     done = slices.has_looked(report) && (state == "whole" || state == "stopped");
@@ -217,7 +217,7 @@ Task<Status> RebuildJobWatched::follow() {
       co_return fail(Errc::cancelled, "the job was told to stop");
     }
     const bool all = co_await look();
-    // Targets that were told to stop are done as well.
+    // Targets that were stopped are done as well.
     if (all && services_.jobs.should_stop(job_.id)) continue;
     if (all) co_return Status();
     if (!co_await services_.jobs.is_ours(job_.id))

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A target that never had copies to send says so by its state alone.
+/// A target that never had copies to send shows that by its state alone.
 bool sends_none(const json& copies) { return copies.at("state") == "unknown"; }
 
 /// All work that is left.

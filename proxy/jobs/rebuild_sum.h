@@ -8,11 +8,11 @@
 
 namespace tarn::proxy {
 
-/// Returns how many seconds the rebuild of the cluster takes from now on. At most it is the longest
-/// time of a target, if all stay as fast as they are. At least it is the rest over the sum of the
-/// rates, if targets that are done leave theirs, mostly reading, to the others. Returned is the
-/// geometric mean. Nothing if a target has work and cannot say how long it takes, or one of
-/// `owners` does not answer.
+/// Returns the number of seconds that the rebuild of the cluster takes from now on. At most it is
+/// the longest time of a target, if all stay as fast as they are. At least it is the rest over the
+/// sum of the rates, if targets that are done leave theirs, mostly reading, to the rest. Returned
+/// is the geometric mean. None if a target has work of unknown duration, or one of `owners` does
+/// not answer.
 ///
 /// `reports`: by target, as GET /v1/internal/rebuild answers, or {"error":".."}. `owners`: ids of
 /// the targets that own names. Pure. Throws nlohmann::json::exception for reports that are none.

@@ -100,7 +100,7 @@ Task<Status> tell_absences(const Services& services, http::Request& request) {
 
 json sum_of_waits(const json& reports, const json& absent) {
   WaitSum sum;
-  // Targets of an older version give no reasons.
+  // Targets of an older version send no reasons.
   for_each_work(reports, [&](const std::string& id, const json& work) {
     sum.add(id, work.value("waits", json::array()));
   });

@@ -7,10 +7,9 @@
 #include "proxy/core/services.h"
 #include "proxy/jobs/job.h"
 
-// AIStore's ec-encode: a bucket's objects are kept as its properties say by now, whether these ask
-// for slices, for other ones, or for none any more. Targets do so unasked
-// (target/repair/keep_recoded.h): the job shows how far they are, and ends when nothing is left to
-// be done.
+// AIStore's ec-encode: a bucket's objects are kept by its present properties, be it in slices, in
+// other ones, or in none any more. Targets do so unasked (target/repair/keep_recoded.h): the job
+// shows their progress, and ends when all is done.
 namespace tarn::proxy {
 
 /// Begins one; its id. `changed`: the bucket's coding has just become another one.

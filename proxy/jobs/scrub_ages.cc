@@ -20,7 +20,7 @@ std::int64_t verified_of(const json& drive, BucketId bucket) {
   return time_at(drive, is_behind ? "began_ns" : "verified_ns");
 }
 
-/// The least of what `of_drive` says; nothing when that is 0 of any.
+/// The least result of `of_drive`; none if that is 0 for any drive.
 template <class OfDrive>
 std::optional<std::int64_t> oldest(const json& targets, std::int64_t now_ns,
                                    const OfDrive& of_drive) {

@@ -13,8 +13,7 @@ namespace tarn::proxy {
 /// Begins a job that has the target `node`, or all that are up when it is empty, read all of their
 /// drives now; its id. conflict while another one of them runs.
 Task<Result<std::string>> start_scrub(const Services& services, std::string node);
-/// Its work (Jobs::Drive): drives remember how far they are for which job, so it goes on where it
-/// was.
+/// Its work (Jobs::Drive): drives remember job and progress, so it goes on at its last position.
 Task<Status> drive_scrub(const Services& services, Job job);
 
 /// Reports of all targets about the scrubs of their drives, for scrub_ages.h.

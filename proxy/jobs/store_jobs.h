@@ -8,8 +8,8 @@
 #include "proxy/jobs/job.h"
 #include "proxy/jobs/job_query.h"
 
-// AIStore's jobs on what lies on drives: lru, cleanup-store, load-lom-cache. Targets that are away
-// have no part in them: a start of a target cleans its drives, and it begins with an empty memory.
+// AIStore's jobs on files of drives: lru, cleanup-store, load-lom-cache. Targets that are away have
+// no part in them: a start of a target cleans its drives, and it begins with an empty memory.
 namespace tarn::proxy {
 
 /// True if {"action":"start"} of this kind is for start_store_job().
@@ -20,8 +20,8 @@ namespace tarn::proxy {
 /// that is no target; bucket_not_found; unavailable when that node is away.
 Task<Result<std::string>> start_store_job(const Services& services, JobQuery query);
 
-/// lru: evicts from drives down to their low watermark. Only objects go that can be read again from
-/// upstream: of a bucket without one nothing ever does.
+/// lru: evicts from drives down to their low watermark. Only objects that can be read again from
+/// upstream go: none of a bucket without one.
 Task<Status> drive_eviction(const Services& services, Job job);
 /// cleanup-store: removes files that no record needs.
 Task<Status> drive_clean_up(const Services& services, Job job);

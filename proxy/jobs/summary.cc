@@ -65,7 +65,7 @@ Task<Result<api::BucketSummary>> summary_count_all(const Services& services, Kno
          co_await summary_count_bucket(services, *bucket.state, *bucket.record, prefix, job));
   if (!remote || !api::has_upstream(bucket.record->name)) co_return sum;
   const auto upstream = co_await count_upstream(services, bucket, std::move(prefix));
-  // A web server without a list has nothing that could be counted.
+  // A web server without a list has no names that could be counted.
   if (!upstream && upstream.error().code != Errc::unsupported) co_return fail(upstream.error());
   if (upstream) {
     sum.remote_objects = upstream->objects;
@@ -129,7 +129,7 @@ Result<std::string> summary_text_of(const json& message, std::string_view key) {
   return value.get<std::string>();
 }
 
-/// True if the message says "cached": only objects that the cluster has. False by default.
+/// True if the message has "cached": only objects that the cluster has. False by default.
 Result<bool> is_cached_only(const json& message) {
   TRY(const json value, summary_field(message, "cached"));
   if (value.is_null()) return false;

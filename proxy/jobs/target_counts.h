@@ -10,9 +10,9 @@
 
 namespace tarn::proxy {
 
-/// GET `path` at a target that goes through whole indexes for its answer, millions of names: what
-/// it has counted, read as a T from JSON. Errors are its own, with its id; internal for an answer
-/// that is no T.
+/// GET `path` at a target that goes through whole indexes for its answer, millions of names.
+/// Returns its counts, read as a T from JSON. Errors are its own, with its id; internal for an
+/// answer that is no T.
 template <class T>
 Task<Result<T>> ask_counts(const Services& services, const cluster::Node& target,
                            std::string path) {

@@ -9,7 +9,7 @@
 namespace tarn::proxy {
 namespace {
 
-/// A target sends a line four times a second, whatever its drives do.
+/// A target sends a line four times a second, independent of its drives.
 constexpr http::CallLimits kTargetLinesLimits{.stall = std::chrono::seconds(20)};
 constexpr std::size_t kTargetLinesLineBytesMax = 4U << 20U;
 
@@ -28,7 +28,7 @@ Task<Result<http::ClientStream>> begin_on(const Services& services, const cluste
   co_return stream;
 }
 
-/// Reads what is left, so that the connection can be used again.
+/// Reads the rest, so that the connection can be used again.
 Task<void> drain(http::ClientStream& stream, std::span<std::byte> buffer) {
   while (true) {
     const auto got = co_await stream.read_some(buffer);

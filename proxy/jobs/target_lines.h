@@ -10,17 +10,17 @@
 
 namespace tarn::proxy {
 
-/// A job that a target does while it is heard (target/node/job_stream.h).
+/// A job that a target does while the proxy listens (target/node/job_stream.h).
 struct TargetJob {
   std::string path;   ///< POST begins it, DELETE ?job=ID stops it
-  std::string id;     ///< what the target knows it by
+  std::string id;     ///< its id at the target
   std::string order;  ///< the body
 };
 
-/// Has the target do it and gives each line of its answer to `take`, which says whether it was the
-/// last one. Tells the target to stop, once, as soon as `should_stop` says so; its last line comes
-/// all the same. Errors: what `take` says, what the target answers instead of lines, unavailable
-/// and the like when it goes away.
+/// Has the target do it and passes each line of its answer to `take`, which returns true for the
+/// last one. Orders the target to stop, once, as soon as `should_stop` returns true; its last line
+/// comes all the same. Errors: those of `take`, an answer of the target instead of lines,
+/// unavailable and the like when it goes away.
 Task<Status> follow_lines(const Services& services, const cluster::Node& target,
                           const TargetJob& job,
                           std::function<Result<bool>(const std::string& line)> take,

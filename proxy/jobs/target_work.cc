@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-/// A target sends a line four times a second, whatever its drives do.
+/// A target sends a line four times a second, independent of its drives.
 constexpr http::CallLimits kTargetWorkLimits{.stall = 20s};
 constexpr std::size_t kTargetWorkLineBytesMax = 1U << 20U;
 constexpr auto kAgainAfter = 500ms;
@@ -28,7 +28,7 @@ struct Watch {
   const std::string job;
   const TargetWork work;
   const bool again;     // some of it may have been done before
-  bool failed = false;  // the others need not go on
+  bool failed = false;  // the other parts need not go on
 };
 
 Error told_to_stop() { return {Errc::cancelled, "the job was told to stop"}; }
@@ -39,7 +39,7 @@ class TargetWorkPart {
   TargetWorkPart(const Services& services, Watch& watch, std::string target)
       : services_(services), watch_(watch), target_(std::move(target)) {}
 
-  /// To its good end, or an error that no repetition mends.
+  /// Follows it to its good end, or an error that no repetition mends.
   Task<Status> follow();
 
  private:
@@ -62,9 +62,9 @@ class TargetWorkPart {
   const Services& services_;
   Watch& watch_;
   const std::string target_;
-  std::string problem_;      // why it has to be asked again
+  std::string problem_;      // reason if it has to be asked again
   std::uint64_t best_ = 0;   // the most objects that an attempt came to
-  BootTime last_advance_{};  // when it came there
+  BootTime last_advance_{};  // time at which it came there
   bool asked_before_ = false;
 };
 
@@ -173,14 +173,15 @@ Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
   }
 }
 
-/// True after its last line; `problem_` says then whether it has to be asked again.
+/// True after its last line; if `problem_` is set then, it has to be asked again.
 Result<bool> TargetWorkPart::take_line(const std::string& line) {
   TRY(const auto progress,
       parse_json<api::CopyProgress>(line, Errc::internal, fmt::format("target t[{}]", target_)));
   const BootTime now = services_.clock.boot_time();
   if (progress.objects > best_ || (progress.done && progress.error.empty())) last_advance_ = now;
   best_ = std::max(best_, progress.objects);
-  // A part that failed ends with the job, which has the error: who sees all parts done looks there.
+  // A part that failed ends with the job, which has the error: a client that sees all parts done
+  // looks there.
   const bool is_good_end = progress.done && progress.error.empty();
   const auto ended = is_good_end ? services_.clock.wall_time().count() : 0;
   services_.jobs.update(watch_.job,
@@ -229,7 +230,7 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
   follows.reserve(parts.size());
   for (TargetWorkPart& part : parts) follows.push_back(part.follow());
   const auto ends = co_await gather(std::move(follows));
-  // The failure of one is the reason, not that others were told to stop.
+  // The failure of one is the reason, not the stop of the other parts.
   Status out;
   for (const Status& end : ends)
     if (!end && (out || out.error().code == Errc::cancelled)) out = end;
@@ -238,7 +239,7 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
 
 Task<Status> wait_until_in_place(const Services& services, std::string job) {
   const auto patience = services.options.job_patience;
-  BootTime well = services.clock.boot_time();  // when all targets were there last
+  BootTime well = services.clock.boot_time();  // time at which all targets were there last
   while (!services.jobs.should_stop(job)) {
     const auto state = services.view.state();
     if (state->map.past.empty()) co_return Status();

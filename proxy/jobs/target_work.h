@@ -17,16 +17,16 @@ struct TargetWork {
   /// On the internal listener: POST begins a part and answers with lines of CopyProgress until it
   /// has ended (target/node/job_stream.h), DELETE ?job=ID stops it.
   std::string path;
-  /// Body of the POST; "job" is added, and "again": whether some of it may have been done before.
+  /// Body of the POST; "job" is added, and "again": true if some of it may have been done before.
   nlohmann::json order = nlohmann::json::object();
   std::vector<std::string> targets = {};  ///< ids
-  bool continue_on_error = false;         ///< the parts of others go on when one has failed
+  bool continue_on_error = false;         ///< other parts go on when one has failed
 };
 
-/// Has the targets do their parts and takes what they say into the job, until all have ended. A
-/// target that is away, or cannot do its part now, is asked again until it has got no further for
-/// `job.patience`; what stands in its way is the error then. When the job is to stop, so are the
-/// targets. When another proxy drives it now, this ends at once.
+/// Has the targets do their parts and takes their reports into the job, until all have ended. A
+/// target that is away, or cannot do its part now, is asked again until it has made no progress for
+/// `job.patience`; the obstacle is the error then. When the job is to stop, so are the targets.
+/// When another proxy drives it now, this ends at once.
 Task<Status> work_on_targets(const Services& services, const Job& job, TargetWork work);
 
 /// Waits until no name is on its way to another target. unavailable when a target stays away for

@@ -22,7 +22,7 @@ constexpr std::string_view kListPath = "/v1/internal/list";
 constexpr std::string_view kUpstreamListPath = "/v1/internal/upstream/list";
 constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
 constexpr std::chrono::seconds kListPatience{30};  // while one map follows another
-constexpr std::chrono::milliseconds kPause{50};    // until it is heard that a target has died
+constexpr std::chrono::milliseconds kPause{50};    // for the death of a target to be known
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
 Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
@@ -56,8 +56,8 @@ bool lists_upstream(const cluster::BucketRecord& bucket, const ListRequest& requ
   return api::has_upstream(bucket.name) && !request.cached && request.target.empty();
 }
 
-/// While no name moves: each target's objects are its own. conflict when a target acts on a newer
-/// map.
+/// List while no name moves: each target's objects are its own. conflict when a target acts on a
+/// newer map.
 Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
                                            const ListRequest& request, ListSources& sources) {
   const cluster::ClusterState& state = *bucket.state;
@@ -98,7 +98,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
   co_return merge.take();
 }
 
-/// Other replicas can list what a target has that is away.
+/// Other replicas can list the names of a target that is away.
 bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
   if (!bucket.record->replica_count().many()) return false;
   const auto targets = bucket.state->map.placeable_targets();
@@ -107,7 +107,7 @@ bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
 }
 
 /// A page of the names that upstream has, of any target that answers. It asks upstream several
-/// times before it gives up.
+/// times before it fails.
 Task<Result<api::PackedPage>> upstream_page(const Services& services, const KnownBucket& bucket,
                                             const ListRequest& request) {
   ListSources sources;
@@ -150,7 +150,7 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
     return true;
   });
   const cluster::ReplicaCount count = bucket.replica_count();
-  // Targets that are no longer members are not waited for: what only they held is given up.
+  // Targets that are no longer members are not waited for: objects that only they held are lost.
   const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
                               std::uint64_t version) {
     std::size_t silent = 0;
@@ -220,7 +220,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
                                            const ListRequest& request) {
   const BucketId id = bucket.record->id;
   const api::Bucket name = bucket.record->name;
-  std::optional<Error> incomplete;  // from a target that cannot tell all that it has
+  std::optional<Error> incomplete;  // from a target that cannot list all that it has
   ListSources sources;
   const auto until = std::chrono::steady_clock::now() + kListPatience;
   while (std::chrono::steady_clock::now() < until) {
@@ -228,7 +228,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     sources.answering.suspects = answering->suspects;
     sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());
     const auto unable = std::exchange(sources.unable, {});
-    // Upstream has no generations, and an entry that says what is here may be a moment late.
+    // Upstream has no generations, and an entry of the cluster's objects may be a moment late.
     const bool moving =
         request.target.empty() && !lists_upstream(*bucket.record, request) &&
         (!bucket.state->map.past.empty() || somebody_is_away(sources.answering, bucket));
@@ -244,13 +244,13 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     const Errc code = page.error().code;
     if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
       co_return fail(page.error());
-    // A target of which drives are away: other replicas have what it cannot tell.
+    // A target with drives that are away: other replicas have the names that it cannot list.
     if (!sources.unable.empty() && bucket.record->replica_count().many()) {
       incomplete = page.error();
       sources.unable.insert(unable.begin(), unable.end());
       continue;
     }
-    sources.unable.clear();  // it is asked again
+    sources.unable.clear();  // these targets are asked again
     const auto known = bucket.state;
     if (code == Errc::unavailable) co_await pause(kPause);
     auto now = co_await services.view.fresh();

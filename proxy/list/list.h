@@ -38,17 +38,17 @@ Task<Result<UpstreamCount>> count_upstream(const Services& services, KnownBucket
     const cluster::ClusterState& state, const Answering& answering,
     const cluster::BucketRecord& bucket);
 
-/// The part of a list for one target's call: what all calls of it have in common.
+/// The part of a list for one target's call: common to all its calls.
 [[nodiscard]] api::Query list_query(const cluster::ClusterState& state,
                                     const cluster::BucketRecord& bucket, const ListRequest& request,
                                     const std::string& after, std::size_t limit);
-/// Whom a list is asked of.
+/// Targets that a list is asked of.
 struct ListSources {
   Answering answering;           ///< `suspects`: targets that are not asked
-  std::set<std::string> unable;  ///< those that were, and cannot tell all that they have
+  std::set<std::string> unable;  ///< asked targets that cannot list all that they have
 };
-/// Calls one target. conflict when it acts on a newer map. A target that cannot tell is noted in
-/// `sources`.
+/// Calls one target. conflict when it acts on a newer map. A target that cannot list all is noted
+/// in `sources`.
 Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
                                        std::string path, ListSources& sources);
 /// list_entries() while names move between targets, or some of these cannot be asked

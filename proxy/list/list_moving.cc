@@ -1,6 +1,6 @@
-// A list while names move between targets: first what is misplaced, then what is in place
-// (docs/decisions/011): what moves in between is in the second round. Records tell by their
-// generations which of two is the newer, a deleted one too.
+// A list while names move between targets: first misplaced names, then those in place
+// (docs/decisions/011): a name that moves in between is in the second round. Generations of records
+// decide which of two is the newer, a deleted one too.
 
 #include <algorithm>
 #include <map>
@@ -29,7 +29,7 @@ struct Row {
 /// Answers so far about the names after one name.
 struct Rows {
   std::map<std::string, Row> rows;
-  std::optional<std::string> bound;  ///< after it a target has not said all
+  std::optional<std::string> bound;  ///< after it a target has not sent all
 };
 
 void take(const json& record, const std::string& after, Rows& into) {
@@ -69,7 +69,7 @@ class MovingList {
   Task<Status> round(std::vector<const cluster::Node*> targets, bool own, Rows& into);
   void add(const std::string& name, const std::string& entry);
   void add_directory(const std::string& name);
-  /// Takes from `rows` what the page still wants. True: it is full, and there is more.
+  /// Takes from `rows` the entries that the page still wants. True: it is full, and there is more.
   bool fill(const Rows& heard);
 
   const Services& services_;
@@ -155,7 +155,7 @@ Task<Result<api::MergedPage>> MovingList::page() {
     if (fill(heard) || !heard.bound) co_return std::move(page_);
     TARN_CHECK(after_ < *heard.bound);
     after_ = *heard.bound;
-    // 0xFF is in no UTF-8 name: after everything in the directory.
+    // 0xFF is in no UTF-8 name: after all names in the directory.
     if (!directory_.empty() && after_.starts_with(directory_)) after_ = directory_ + '\xFF';
   }
 }

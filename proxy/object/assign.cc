@@ -54,7 +54,7 @@ const cluster::Node* next_replica(const cluster::ClusterState& state, const Answ
   return owner;
 }
 
-/// True if a replica is authoritative for what it has without asking others.
+/// True if a replica is authoritative for its version without asking other replicas.
 bool answers_alone(const cluster::ClusterState& state, const std::string& id, std::uint64_t digest,
                    const cluster::ReplicaCount& count) {
   const cluster::Ownership& map = *state.ownership->map;
@@ -94,8 +94,8 @@ const cluster::Node* reader_replica(const cluster::ClusterState& state, const An
   return replicas[chosen];
 }
 
-/// Refuses at the door what targets refuse as well, before a body travels. Ais-Blob-Download asks
-/// for a large object to be fetched in parts, which is done in any case.
+/// Refuses early the requests that targets refuse as well, before a body travels. Ais-Blob-Download
+/// asks for a large object to be fetched in parts, which is done in any case.
 Status check_known_words(const http::Request& request) {
   return api::check_object_query(request.query());
 }
@@ -149,8 +149,8 @@ Status check_new_path(const Services& services, const http::Request& request,
   return check_path_is_no_bucket(services, state, goal->bucket, goal->object);
 }
 
-/// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, and a
-/// POST a question, which its body says: the target decides.
+/// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, and
+/// the body of a POST may be a question: the target decides.
 Status check_write_through(const http::Request& request, const cluster::BucketRecord& bucket) {
   const http::Method method = request.head().method;
   const bool copies = request.query().find("object_to").has_value();  // from it: it is read

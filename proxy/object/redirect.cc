@@ -39,7 +39,7 @@ std::string readable_line(const Services& services, http::Method method, const W
   return line;
 }
 
-/// The answer; what the socket does not take now is left for Exchange::flush().
+/// The answer; bytes that the socket does not take now are left for Exchange::flush().
 Status send_to_target(const Services& services, http::Exchange& exchange, const Wanted& wanted,
                       const Assignment& assignment) {
   const http::RequestHead& head = exchange.head();

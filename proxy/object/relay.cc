@@ -16,8 +16,8 @@
 namespace tarn::proxy {
 namespace {
 
-/// Fields of a client's head that reach a target. Everything else (Host, framing, Connection,
-/// credentials, what calls itself internal) is the proxy's own or left out.
+/// Fields of a client's head that reach a target. All else (Host, framing, Connection, credentials,
+/// fields that claim to be internal) is the proxy's own or left out.
 constexpr std::array<std::string_view, 16> kRequestFields{"Range",
                                                           "If-Match",
                                                           "If-None-Match",
@@ -87,7 +87,7 @@ std::chrono::milliseconds answer_patience(std::uint64_t bytes) {
 }
 
 /// A POST, a PATCH, or a PUT without body, is one of those or soon answered. An append may fetch
-/// what it begins with, and send all of it upstream at its end.
+/// its first bytes, and send all of it upstream at its end.
 const http::CallLimits& limits_for(const http::RequestHead& head, std::string_view url) {
   const bool is_append = url.find("append_type=") != std::string_view::npos;
   const bool may_copy = head.method == http::Method::post || head.method == http::Method::patch ||
@@ -105,7 +105,7 @@ http::ClientRequest request_to_target(const http::RequestHead& head, std::string
   for (const http::Field& field : head.fields)
     if (iequals(field.name, kCustomMetadata))
       out.fields.push_back({std::string(kCustomMetadata), field.value});
-  // So that a target which refuses says so before the body has crossed the network twice.
+  // So that a target which refuses answers before the body has crossed the network twice.
   if (head.has_body()) out.fields.push_back({"Expect", "100-continue"});
   return out;
 }
@@ -146,7 +146,7 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
       sent = co_await stream.finish();
     else
       sent = co_await stream.write(buffer.span().first(got));
-    // A target that closed may have said why: the answer tells.
+    // A target that closed may have sent the reason in its answer.
     if (got == 0 || !sent) break;
   }
   const http::RequestHead& head = exchange.head();
@@ -169,7 +169,7 @@ struct Asked {
   http::ClientStream stream;
   http::ClientResponse answer;
 };
-/// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
+/// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. No byte
 /// of a body has been taken. `is_silent` as CallLimits has it: for reads with other replicas to go
 /// to.
 Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
@@ -222,7 +222,7 @@ struct Rest {
   std::string etag;
 };
 
-/// Nothing: the answer does not say which part of which version it is.
+/// The part of an answer; none if the answer does not identify the part and the version.
 std::optional<Rest> rest_of(const http::ClientResponse& head, std::optional<std::uint64_t> length) {
   Rest rest{0, length.value_or(0), std::string(head.field("ETag"))};
   if (!length || !rest.etag.starts_with('"')) return std::nullopt;
@@ -259,8 +259,8 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
   co_return std::move(asked);
 }
 
-/// Asks the target that serves the object now for what a reader has not been sent yet: `rest`, or
-/// all of it.
+/// Asks the target that serves the object now for the part that a reader has not been sent yet:
+/// `rest`, or all of it.
 Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
                               const Wanted& wanted, const Rest* rest) {
   if (rest != nullptr) co_return co_await ask_for_rest(services, request, wanted, *rest);
@@ -271,7 +271,7 @@ Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
                                silence_of(services, *assignment.target));
 }
 
-/// Another replica goes on where one has failed: tried until those who are gone are known to be.
+/// Another replica goes on where one has failed: tried until the dead ones are known to be gone.
 Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& request,
                                     const Wanted& wanted, const Rest* rest) {
   const auto patience = std::chrono::steady_clock::now() + kGoOnMax;
@@ -282,7 +282,7 @@ Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& req
   }
 }
 
-/// With `wanted`, what a target leaves unfinished is fetched from another replica.
+/// With `wanted`, an unfinished rest is fetched from another replica.
 Task<Status> pass_payload(const Services& services, http::Request& request, const Wanted* wanted,
                           Asked& asked, PooledBuffer& buffer) {
   http::Exchange& exchange = request.exchange;

@@ -34,12 +34,12 @@ Task<Result<std::vector<api::Bucket>>> list_account_buckets(const Services& serv
 [[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
 
 /// Looks for a bucket that the cluster does not know where targets were started to look: the
-/// properties that it would have here. Nothing when it is not there, or nothing was asked.
+/// properties that it would have here. None if it is not there, or no target was asked.
 Task<Result<std::optional<api::BucketProps>>> look_upstream(const Services& services,
                                                             api::Bucket name);
 /// As find_bucket(). A bucket that the cluster does not know, and the cloud of its provider has,
 /// becomes known to it, as in AIStore: of the server and with the credentials that targets were
-/// started with. Where they were started with none, nothing is asked, and it is bucket_not_found.
+/// started with. If they were started with none, no server is asked, and it is bucket_not_found.
 Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name);
 
 /// The target that is asked about upstream next: any one that answers. unavailable without one.

@@ -14,7 +14,7 @@ namespace tarn::proxy {
 [[nodiscard]] nlohmann::json report_in(const Result<http::ClientResponse>& answer);
 
 /// {"ID": the JSON that each target in the map answers to a GET on its internal listener, or
-/// {"error":".."}}. All at once; who is silent for `patience` has an error.
+/// {"error":".."}}. All at once; one that is silent for `patience` has an error.
 Task<nlohmann::json> ask_targets_for(const Services& services, std::string path,
                                      std::chrono::seconds patience = std::chrono::seconds(2));
 

@@ -30,7 +30,7 @@ constexpr std::size_t kWatchBytesMax = 16U << 20U;
 /// One call: what came, and the JSON that goes back.
 using Call = Task<Result<std::string>> (*)(MetaStore& store, std::string body);
 
-/// The store's revision, for headers: that of a read of nothing.
+/// The store's revision, for headers: that of an empty read.
 Task<Result<Revision>> revision_of(MetaStore& store) {
   cluster::RangeRequest nothing{std::string(1, '\0'), "", 1};
   CO_TRY(const auto read, co_await store.range(std::move(nothing)));

@@ -14,7 +14,7 @@ namespace tarn::proxy {
 ///
 /// A watch is a chunked answer that stays open, one JSON object a line. It ends when the store ends
 /// its watches, when the client goes away, or when too many events pile up for a slow client;
-/// clients then read everything again. Every few seconds a line tells that we are there.
+/// clients then read everything again. Every few seconds a line shows that we are there.
 [[nodiscard]] std::vector<http::Route> meta_gateway_routes(cluster::MetaStore& store);
 
 }  // namespace tarn::proxy

@@ -11,7 +11,7 @@ namespace tarn::proxy {
 namespace {
 
 /// A suspect is asked all the same, as it may just have come back, but its caller does not wait for
-/// long: people look at a cluster when something of it hangs.
+/// long: people look at a cluster when a part of it hangs.
 constexpr std::chrono::milliseconds kSuspectTotal{1'000};
 
 }  // namespace

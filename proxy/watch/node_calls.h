@@ -22,7 +22,8 @@ Task<Result<http::ClientResponse>> call_node(const Services& services, const clu
                                              http::CallLimits limits, std::string body);
 
 using Nodes = std::vector<const cluster::Node*>;
-/// One PUT to each node at once. An error names the nodes that did not do it, and why the first.
+/// One PUT to each node at once. An error names the nodes that failed, with the reason of the
+/// first.
 Task<Status> put_on(const Services& services, Nodes nodes, std::string path, std::string body,
                     http::CallLimits limits = {});
 /// 200 without a body.

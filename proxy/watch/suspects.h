@@ -20,10 +20,10 @@
 
 namespace tarn::proxy {
 
-/// Which targets answer now, and what they have to do.
+/// Targets that answer now, and their load.
 struct Answering {
   std::set<std::string> suspects;  ///< ids of those that do not
-  /// By id; of each the last that it said.
+  /// The last report of each, by id.
   std::map<std::string, std::shared_ptr<const Snapshot<LoadReport>>> loads = {};
   /// By id; true while it is a suspect. They live as long as the Suspects.
   std::map<std::string, const std::atomic<bool>*> silence = {};
@@ -37,19 +37,18 @@ struct Answering {
   }
 };
 
-/// Knows which targets answer. Holds one long-lived call to each registered target,
-/// `GET /v1/internal/heartbeat`, on which the target writes a line a second:
+/// Knows the targets that answer. Holds a long-lived call, `GET /v1/internal/heartbeat`, to each
+/// registered target, on which it writes a line a second:
 ///
 ///   {"ready":true,"map":12,"bmd":3,"drives":[[1234567890123,2],[9876543210987,null]]}
 ///
-/// The last tells of each drive the placement digest of its path and how much it has to do
-/// (LoadReport).
+/// The last has for each drive the placement digest of its path and its load (LoadReport).
 ///
 /// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
 /// and when no line came for `suspect.after` (a stopped process, a cut network). It is also suspect
 /// while it reports not ready, and before its first line if it was in the map when we started. One
-/// that joins later was ready when it joined. It is trusted again with the next line that says
-/// ready. Thread-safe between start() and stop().
+/// that joins later was ready when it joined. It is trusted again with the next line that is ready.
+/// Thread-safe between start() and stop().
 class Suspects {
  public:
   Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
