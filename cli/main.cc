@@ -98,7 +98,7 @@ std::string unknown_command(const CLI::App& app) {
   return group->get_require_subcommand_min() > 0 && !words.empty() ? path + words.front() : "";
 }
 
-/// Why the command line cannot be understood, in one line.
+/// The fault of the command line, in one line.
 std::string misunderstanding(const CLI::App& app, const CLI::ParseError& wrong) {
   if (const std::string unknown = unknown_command(app); !unknown.empty())
     return "there is no command " + unknown;

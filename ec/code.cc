@@ -14,7 +14,7 @@ namespace tarn::ec {
 namespace {
 
 constexpr std::size_t kTableBytes = 32;       // for each coefficient
-constexpr std::size_t kRecipesMax = 64;       // that a code remembers
+constexpr std::size_t kRecipesMax = 64;       // in the memory of a code
 constexpr std::uintptr_t kXorAlignment = 64;  // ISA-L asks for 32, and its AVX-512 takes 64 a time
 
 // ISA-L forgot const, and counts in int.
@@ -24,9 +24,9 @@ unsigned char* isal(const std::byte* bytes) {
 }
 
 /// Cauchy's matrix 1/(i+j), rows i from k to k+m-1, columns j from 0 to k-1, each column multiplied
-/// so that the first row is 1. Every square part of a Cauchy matrix can be inverted, whatever its
-/// columns are multiplied by; so any k units are enough. (Vandermonde's, gf_gen_rs_matrix, is not
-/// so for all k and m.)
+/// so that the first row is 1. Every square part of a Cauchy matrix can be inverted, with any
+/// factors of its columns; so any k units are enough. (Vandermonde's, gf_gen_rs_matrix, is not so
+/// for all k and m.)
 std::uint8_t parity_coefficient(std::size_t row, std::size_t column, std::size_t k) {
   const auto numerator = static_cast<unsigned char>(k ^ column);
   const auto denominator = static_cast<unsigned char>(row ^ column);

@@ -12,7 +12,8 @@
 
 namespace tarn::ec {
 
-/// How some units of a stripe come out of k others: coefficients, expanded for ISA-L. Immutable.
+/// Computation of some units of a stripe from k other units: coefficients, expanded for ISA-L.
+/// Immutable.
 class Recipe {
  public:
   /// `coefficients` has a row for each output, in it one number for each source; both in ascending
@@ -33,9 +34,9 @@ class Recipe {
   bool sum_;                          // one output, all coefficients 1: XOR
 };
 
-/// The Reed-Solomon code of k data and m parity units over GF(2^8) (polynomial 0x11d): any k units
-/// give all others. Coefficients: docs/slice-format.md. Thread-safe; one for each k and m lives as
-/// long as the process, with the recipes that were asked for last.
+/// The Reed-Solomon code of k data and m parity units over GF(2^8) (polynomial 0x11d): all units
+/// can be made from any k of them. Coefficients: docs/slice-format.md. Thread-safe; one for each k
+/// and m lives as long as the process, with the recipes that were asked for last.
 class Code {
  public:
   /// invalid_argument unless k >= 1, m >= 1 and k + m <= 32.
@@ -57,7 +58,7 @@ class Code {
 
   /// Makes the units `wanted` from k of `present`, data before parity (so that one lost data unit
   /// is an XOR). `unavailable` when fewer than k are present, with the number. Costs some
-  /// microseconds for a pair of sets that was not asked for lately, a look-up for others.
+  /// microseconds for a pair of sets that was not asked for lately, a look-up for a known pair.
   [[nodiscard]] Result<std::shared_ptr<const Recipe>> recipe(SliceNumbers present,
                                                              SliceNumbers wanted) const;
 

@@ -47,7 +47,7 @@ Status StripeReader::solve(SliceNumbers from, SliceNumbers wanted, Stripe& made)
   if (!recipe_ || recipe_->sources() != sources || recipe_->outputs() != wanted) {
     TRY(recipe_, code_->recipe(sources, wanted));
   }
-  // As many as can ever be missing, since others may fail later.
+  // As many as can ever be missing, since more may fail later.
   if (!made.valid()) made = Stripe(layout_.geometry().block_bytes, code_->m());
   std::array<const std::byte*, kSlicesMax> in{};
   std::array<std::byte*, kSlicesMax> out{};

@@ -14,10 +14,10 @@
 
 namespace tarn::ec {
 
-/// One stripe after the other of some slices of an object: what Decoder and Rebuilder share. Blocks
-/// are the caller's memory and are neither copied nor changed; they must stay until next(). They
-/// may come from other slices in each stripe: a slice that fails is left out, or replaced by
-/// another one from this stripe on. Not thread-safe.
+/// One stripe after the other of some slices of an object: the common part of Decoder and
+/// Rebuilder. Blocks are the caller's memory and are neither copied nor changed; they must stay
+/// until next(). They may come from other slices in each stripe: a slice that fails is left out, or
+/// replaced by another one from this stripe on. Not thread-safe.
 class StripeReader {
  public:
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -72,7 +72,7 @@ class Decoder : public StripeReader {
   /// Bytes [begin, end) of the object, end <= layout.object_bytes().
   Decoder(const Layout& layout, SetId set, std::uint64_t begin, std::uint64_t end);
 
-  /// The data slices that hold bytes of the range in this stripe. With their blocks nothing need be
+  /// The data slices that hold bytes of the range in this stripe. With their blocks no unit need be
   /// computed.
   [[nodiscard]] SliceNumbers wanted() const;
   /// True if the blocks that were added are enough for bytes().
@@ -88,10 +88,9 @@ class Decoder : public StripeReader {
   std::array<std::span<const std::byte>, kSlicesMax> parts_;
 };
 
-/// Slices that are lost, out of any k others: the same files again, bit for bit, so slices that
-/// were rebuilt go together with those that were not. The label follows the last block, with the
-/// slice's own index.
-/// Memory: one block for each slice that is made, rounded up to 256 KiB.
+/// Lost slices, made from any k good ones: the same files again, bit for bit, so slices that were
+/// rebuilt go together with those that were not. The label follows the last block, with the slice's
+/// own index. Memory: one block for each slice that is made, rounded up to 256 KiB.
 class Rebuilder : public StripeReader {
  public:
   /// From the blocks of stripe `first` on, as far as a rebuild had come before.
@@ -100,8 +99,8 @@ class Rebuilder : public StripeReader {
   [[nodiscard]] SliceNumbers lost() const { return lost_; }
   /// True if blocks of k slices were added, none of which is lost.
   [[nodiscard]] bool ready() const;
-  /// The block of this stripe for each lost slice, in ascending order; until next().
-  /// `unavailable` when it is not ready().
+  /// The block of this stripe for each lost slice, in ascending order; until next(). `unavailable`
+  /// when it is not ready().
   [[nodiscard]] Result<std::span<const std::span<const std::byte>>> blocks();
 
  private:

@@ -31,20 +31,20 @@ namespace tarn::ec {
 /// thread-safe.
 class Encoder {
  public:
-  /// invalid_argument for a geometry that there is none of. `with_checksum`: whether xxh64() is
-  /// wanted; `with_parity`: whether blocks k and up are, which have no meaning otherwise.
+  /// invalid_argument for a geometry that there is none of. `with_checksum`: true if xxh64() is
+  /// wanted; `with_parity`: true if blocks k and up are, which have no meaning otherwise.
   [[nodiscard]] static Result<Encoder> of(const Geometry& geometry, SetId set,
                                           bool with_checksum = true, bool with_parity = true);
 
-  /// Where the next bytes of the object belong: the rest of a unit, never empty. Not when ready().
+  /// Room for the next bytes of the object: the rest of a unit, never empty. Not when ready().
   [[nodiscard]] std::span<std::byte> room();
-  /// The first `bytes` of room() are there.
+  /// Takes note that the first `bytes` of room() are there.
   void filled(std::size_t bytes);
-  /// Copies from the front of `bytes` until they are used up or a stripe is ready(); returns how
-  /// many it took.
+  /// Copies from the front of `bytes` until they are used up or a stripe is ready(); returns their
+  /// number.
   std::size_t write(std::span<const std::byte> bytes);
 
-  /// True if a stripe is complete: take() it before anything else.
+  /// True if a stripe is complete: take() it before any other call.
   [[nodiscard]] bool ready() const { return unit_ == geometry_.k; }
   [[nodiscard]] Stripe take();
   /// The object ends here: its last, short stripe, unless it ended with a whole one. Not when
@@ -53,7 +53,7 @@ class Encoder {
 
   /// Bytes of the object so far.
   [[nodiscard]] std::uint64_t object_bytes() const { return object_bytes_; }
-  /// Of them; 0 without `with_checksum`.
+  /// XXH64 of them; 0 without `with_checksum`.
   [[nodiscard]] std::uint64_t xxh64() const { return xxh64_ ? xxh64_->digest() : 0; }
 
  private:

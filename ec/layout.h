@@ -10,7 +10,7 @@ namespace tarn::ec {
 
 /// Size of the footer at the end of every block (slice_format.h).
 inline constexpr std::size_t kFooterBytes = 32;
-/// Of a whole block, with its footer. docs/decisions/018-slices.md says why this much.
+/// Size of a whole block, with its footer. docs/decisions/018-slices.md has the reason.
 inline constexpr std::size_t kBlockBytes = 64UL * 1024;
 /// The smallest block that the format knows (tests use it).
 inline constexpr std::size_t kBlockBytesMin = 512;
@@ -19,7 +19,8 @@ inline constexpr std::size_t kUnitAlignment = 64;
 /// No object is larger; so no sum of offsets overflows.
 inline constexpr std::uint64_t kObjectBytesMax = std::uint64_t{1} << 56;
 
-/// How objects are cut: the same for all objects of a bucket that were written under one setting.
+/// The way in which objects are cut: the same for all objects of a bucket that were written under
+/// one setting.
 struct Geometry {
   std::size_t k = 0;
   std::size_t m = 0;
@@ -31,7 +32,7 @@ struct Geometry {
   [[nodiscard]] std::size_t unit_bytes() const { return block_bytes - kFooterBytes; }
   /// Bytes of the object in a whole stripe.
   [[nodiscard]] std::size_t stripe_bytes() const { return k * unit_bytes(); }
-  /// Of the blocks of a last stripe that holds `rest` bytes of the object, 0 < rest <
+  /// Size of the blocks of a last stripe that holds `rest` bytes of the object, 0 < rest <
   /// stripe_bytes().
   [[nodiscard]] std::size_t short_unit_bytes(std::size_t rest) const;
 };
@@ -64,7 +65,7 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-/// Where the bytes of one object lie in its slices. The object is a row of stripes; a stripe is k
+/// Places of the bytes of one object in its slices. The object is a row of stripes; a stripe is k
 /// units in a row, one in each data slice; so a slice holds every k-th unit. All stripes are whole
 /// but perhaps the last, whose units are as short as they can be, and padded with zeros. Ranges are
 /// [begin, end) with end <= object_bytes(). Arithmetic alone.
@@ -76,11 +77,12 @@ class Layout {
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] std::uint64_t object_bytes() const { return object_bytes_; }
   [[nodiscard]] std::uint64_t stripes() const;
-  /// Bytes of all blocks of one slice: where its label begins.
+  /// Bytes of all blocks of one slice: the begin of its label.
   [[nodiscard]] std::uint64_t blocks_bytes() const;
 
-  /// Of one stripe: bytes of each of its units (padding included) and of each block (its footer
-  /// included). Offset of its blocks in every slice, and the range of the object that it holds.
+  /// Sizes of one stripe: bytes of each of its units (padding included) and of each block (its
+  /// footer included). Offset of its blocks in every slice, and the range of the object that it
+  /// holds.
   [[nodiscard]] std::size_t unit_bytes(std::uint64_t stripe) const;
   [[nodiscard]] std::size_t block_bytes(std::uint64_t stripe) const;
   [[nodiscard]] std::uint64_t block_offset(std::uint64_t stripe) const;
@@ -89,7 +91,7 @@ class Layout {
 
   /// The stripes that hold a range.
   [[nodiscard]] Stripes stripes_of(std::uint64_t begin, std::uint64_t end) const;
-  /// Where these blocks lie in a slice's file.
+  /// Place of these blocks in a slice's file.
   [[nodiscard]] FileRange file_range(Stripes blocks) const;
   /// The part of a data slice's unit in a stripe that belongs to a range; 0 bytes when none does.
   [[nodiscard]] Part part_of(std::uint64_t stripe, std::size_t slice, std::uint64_t begin,

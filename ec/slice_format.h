@@ -10,12 +10,12 @@
 #include "common/base/ids.h"
 #include "ec/layout.h"
 
-/// Format of the file of a slice, byte for byte: docs/slice-format.md. Reading is total: any bytes
-/// give a value or `corrupt` with what is wrong.
+/// Format of the file of a slice, byte for byte: docs/slice-format.md. Reading is total: the result
+/// is a value or `corrupt` with the fault.
 namespace tarn::ec {
 
-/// Number that the k + m slices of one write share with no others: random, drawn when the writing
-/// begins, before there is a generation.
+/// Number that only the k + m slices of one write share: random, drawn when the writing begins,
+/// before there is a generation.
 enum class SetId : std::uint64_t {};
 
 [[nodiscard]] constexpr std::uint64_t raw(SetId id) { return static_cast<std::uint64_t>(id); }
@@ -31,13 +31,13 @@ struct SliceId {
   bool operator==(const SliceId&) const = default;
 };
 
-/// Completes a block in memory: its last kFooterBytes say whose it is, and have a CRC32C of all
+/// Completes a block in memory: its last kFooterBytes name its slice, and have a CRC32C of all
 /// before. The block is the unit's bytes and room for that; no shorter than kFooterBytes.
 void seal_block(std::span<std::byte> block, const SliceId& slice, std::uint64_t stripe);
 
-/// Checks that `block` is what seal_block() left for this slice and stripe. Every block from a
-/// drive or another node goes through here before anything is made of it. `corrupt` when it was
-/// changed, or is another one: of another slice, set or place.
+/// Checks that `block` is the one that seal_block() made for this slice and stripe. Every block
+/// from a drive or another node goes through here before it is used. `corrupt` when it was changed,
+/// or is another one: of another slice, set or place.
 [[nodiscard]] Status check_block(std::span<const std::byte> block, const SliceId& slice,
                                  std::uint64_t stripe);
 
@@ -51,7 +51,7 @@ struct Label {
   std::string ns_name;
   std::string bucket;
   std::string object;
-  Generation generation;  ///< of the write; a change of metadata gives the attribute a higher one
+  Generation generation;  ///< of the write; a change of metadata raises that of the attribute
   std::uint64_t object_bytes = 0;
   std::uint64_t xxh64 = 0;  ///< of the whole object
 

@@ -80,7 +80,7 @@ class SliceNumbers {
   friend constexpr SliceNumbers operator&(SliceNumbers a, SliceNumbers b) {
     return SliceNumbers(a.bits_ & b.bits_);
   }
-  /// Those of `a` that are not in `b`.
+  /// The slices of `a` that are not in `b`.
   friend constexpr SliceNumbers operator-(SliceNumbers a, SliceNumbers b) {
     return SliceNumbers(a.bits_ & ~b.bits_);
   }

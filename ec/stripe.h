@@ -12,7 +12,7 @@ namespace tarn::ec {
 
 /// Memory for some blocks of one stripe, each aligned to its size or to 4 KiB: four blocks of 64
 /// KiB in each buffer. Buffers come from the pool of the thread that makes it and go to that of the
-/// thread where it dies: when that is the same one, nothing is allocated once the pool is warm.
+/// thread where it dies: when that is the same one, no memory is allocated once the pool is warm.
 /// Moving it does not move the blocks.
 class Stripe {
  public:
@@ -28,7 +28,7 @@ class Stripe {
     return room(index).first(used_bytes_);
   }
 
-  /// Which stripe of the object it is, and how long each of its blocks; the owner's to set.
+  /// Number of the stripe in the object, and length of each of its blocks; the owner's to set.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::size_t used_bytes() const { return used_bytes_; }
   void describe(std::uint64_t number, std::size_t used_bytes);

@@ -21,8 +21,8 @@ struct ListedObject {
 
 enum class Depth : std::uint8_t { all, one_level };
 
-/// Of a bucket with an upstream: all that it has, what the cluster has, or what upstream had when
-/// the bucket's inventory was made.
+/// Source of a list of a bucket with an upstream: all that it has, what the cluster has, or what
+/// upstream had when the bucket's inventory was made.
 enum class ListedFrom : std::uint8_t { everywhere, cluster, inventory };
 
 /// The objects of a bucket whose names begin with place.object, page by page, in the order of their

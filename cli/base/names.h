@@ -14,10 +14,10 @@ namespace tarn::cli {
 Task<Result<std::vector<Place>>> resolve_objects(Session& session, std::vector<std::string> words,
                                                  bool literal);
 
-/// Where objects or files go that are called `names` (last components), as `where` says: to a
-/// bucket or a prefix that ends in '/', under their names; numbered by %06d from 0 on; to the names
-/// of a template, one each; a single one to `where` itself. invalid_argument when two would get the
-/// same name, or when it is not clear where they shall go. Pure.
+/// Target names of objects or files that are called `names` (last components), according to
+/// `where`: in a bucket or a prefix that ends in '/', under their names; numbered by %06d from 0
+/// on; the names of a template, one each; `where` itself for a single one. invalid_argument when
+/// two would get the same name, or when it is not clear where they shall go. Pure.
 [[nodiscard]] Result<std::vector<Place>> destinations(const std::vector<std::string>& names,
                                                       const std::string& where, bool literal);
 

@@ -10,8 +10,8 @@
 namespace tarn::cli {
 
 /// Decides how long one command retries while nodes are away. Without any answer yet (the endpoint
-/// is wrong, or nothing runs there) it gives up at once, or after three connections accepted and
-/// closed. Later it gives up after `limit` without progress.
+/// is wrong, or nothing runs there) it stops at once, or after three connections accepted and
+/// closed. Later it stops after `limit` without progress.
 class Patience {
  public:
   /// `heard`: this cluster has answered before.

@@ -17,7 +17,7 @@ std::string Place::display() const {
 
 std::string Place::bucket_display() const {
   if (provider == "ais") return bucket;
-  // The API says azure://, which AIStore's clients look for in its messages.
+  // The API writes azure://, which AIStore's clients look for in its messages.
   if (provider == "azure") return "az://" + bucket;
   return api::Bucket{provider, "", "", bucket}.display();
 }

@@ -7,9 +7,8 @@
 
 namespace tarn::cli {
 
-/// Where something lies in a cluster, as people write it: "bucket", "bucket/object",
-/// "tarn://bucket/object", "ais://bucket/object", "s3://bucket/object", and so with gs://,
-/// az:// and ht://.
+/// Location in a cluster, as people write it: "bucket", "bucket/object", "tarn://bucket/object",
+/// "ais://bucket/object", "s3://bucket/object", and so with gs://, az:// and ht://.
 struct Place {
   std::string bucket;
   std::string object;  ///< or a prefix; empty when only the bucket was named

@@ -15,7 +15,7 @@
 
 namespace tarn::cli {
 
-/// How far one transfer is. Written by its worker, read by the display.
+/// Progress of one transfer. Written by its worker, read by the display.
 class Meter {
  public:
   /// `total` bytes are wanted, `done` of them are there.
@@ -63,7 +63,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// How much there will be in all; 0 for unknown. May grow.
+  /// Total that is expected; 0 for unknown. May grow.
   void expect(std::size_t items, std::uint64_t bytes);
   /// One transfer: it has a line from its making to its end.
   class Line {

@@ -30,7 +30,7 @@ Result<http::Url> location_of(const http::ClientResponse& answer, const http::Ur
   return url;
 }
 
-/// Says which address did not answer, and how to give another one.
+/// Names the address that did not answer, and the way to choose another one.
 Error unreachable(const http::Url& endpoint, const Error& error) {
   return {error.code,
           fmt::format("no answer from http://{}: {}; is the cluster up there? Say where it is with "

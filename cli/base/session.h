@@ -18,8 +18,8 @@ namespace tarn::cli {
 
 /// Options that stand before or after any command.
 struct GlobalOptions {
-  std::string endpoint;   ///< as given
-  std::string retry_for;  ///< without progress; empty: what the command thinks right, or 30s
+  std::string endpoint;   ///< as the user wrote it
+  std::string retry_for;  ///< without progress; empty: the default of the command, or 30s
   bool json = false;
   bool quiet = false;    ///< no progress, no closing lines on stderr; errors only
   bool literal = false;  ///< names are not templates
@@ -31,8 +31,8 @@ struct Opened {
   http::ClientResponse head;
 };
 
-/// A command's way to the cluster: one loop for calls, and one for each transfer that runs beside
-/// others, so that a coroutine may block on its file. Methods may be called on any of these loops.
+/// A command's way to the cluster: one loop for calls, and one for each of several transfers, so
+/// that a coroutine may block on its file. Methods may be called on any of these loops.
 class Session {
  public:
   /// invalid_argument when the endpoint is no http URL, or a duration is none.
@@ -52,7 +52,7 @@ class Session {
   /// Returns when all have ended. Not from a loop.
   void run_workers(std::size_t count, const std::function<Task<void>(std::size_t)>& worker);
 
-  /// A Patience for one transfer: it gives up at once only when no node has answered this session.
+  /// A Patience for one transfer: it stops at once only when no node has answered this session.
   [[nodiscard]] Patience patience() const { return Patience(retry_for_, heard_); }
   [[nodiscard]] const http::Url& endpoint() const { return endpoint_; }
 
@@ -60,17 +60,17 @@ class Session {
   void advise(std::string advice) { advice_ = std::move(advice); }
   [[nodiscard]] const std::string& advice() const { return advice_; }
 
-  /// One call of the API at the endpoint, repeated while the cluster says that it is not ready. An
-  /// answer of 400 or more is an error. `repeated` is set when the call was retried: the
-  /// refusal of a retry may be the effect of an earlier attempt.
+  /// One call of the API at the endpoint, repeated while the cluster answers that it is not ready.
+  /// An answer of 400 or more is an error. `repeated` is set when the call was retried: the refusal
+  /// of a retry may be the effect of an earlier attempt.
   Task<Result<http::ClientResponse>> call(http::Method method, std::string target,
                                           std::string body = {}, bool* repeated = nullptr);
   /// One GET at a node, once, with `limit` for all of it.
   Task<Result<http::ClientResponse>> ask_node(std::string node_url, std::string target,
                                               std::chrono::milliseconds limit);
   /// Sends the head of a request to the endpoint and follows redirects until a node takes it. An
-  /// answer of 400 or more is an error. `stall`: how long nothing may come; the answer to a PUT
-  /// comes when gigabytes have been synced to a busy drive.
+  /// answer of 400 or more is an error. `stall`: time without data that is allowed; the answer to a
+  /// PUT comes when gigabytes have been synced to a busy drive.
   Task<Result<Opened>> open(http::ClientRequest request, std::optional<std::uint64_t> length,
                             Patience& patience,
                             std::chrono::milliseconds stall = std::chrono::minutes(2));

@@ -30,7 +30,7 @@ struct Range {
   [[nodiscard]] std::uint64_t count() const { return (last - first) / step + 1; }
 };
 
-/// A template in a text: what stands at [begin, end).
+/// A template in a text: the bytes at [begin, end).
 struct Found {
   std::size_t begin = 0;
   std::size_t end = 0;

@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kTemplateNamesMax = 1'000'000;
 
 /// The names that `text` stands for, in rising order. "{a..b}" and "{a..b..step}" count from a to
 /// b, both included, padded to the longer of the two when one of them begins with 0; "@001000"
-/// counts from 000000 to 000999. Several templates in one text give every combination, the last one
+/// counts from 000000 to 000999. Several templates in one text make every combination, the last one
 /// turning fastest; a text without any is itself. Braces without ".." and a "@" before no digit
 /// stand for themselves. invalid_argument, naming the template, when it counts down, has no
 /// numbers, lacks its closing brace or stands for more than kTemplateNamesMax names.
@@ -34,7 +34,7 @@ struct NumberedName {
   std::string after;
 
   [[nodiscard]] std::string name(std::uint64_t number) const;
-  /// The number with which name() gives this very name; nothing for other names.
+  /// Number with which name() returns this very name; none for other names.
   [[nodiscard]] std::optional<std::uint64_t> number_in(std::string_view name) const;
 };
 

@@ -25,7 +25,7 @@ struct BenchArguments {
   unsigned jobs = 0;
 };
 
-/// An object that is read, and where its file is, when the drive is on this machine.
+/// An object that is read, with the place of its file if the drive is on this machine.
 struct Subject {
   Place place;
   BenchFile file;
@@ -124,7 +124,7 @@ Status measure_drives(const std::vector<Subject>& subjects, std::size_t drives, 
   }
   double seconds = 0;
   TRY(out.drives, read_drives(files, seconds));
-  // Each drive at its own rate: one that is done earlier than the others is not slower for it.
+  // Each drive at its own rate: one that is done first is not slower for it.
   for (const DriveRate& drive : out.drives) out.figures.drives += drive.rate();
   for (const auto& each : files) {
     TRY(const std::uint64_t warm, make_cold(each));

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Sends an action that leads to `done` when it is carried out twice, as it is when the first
-/// answer was lost; nothing then.
+/// answer was lost; no error then.
 Result<std::optional<http::ClientResponse>> act_once(Session& session, http::Method method,
                                                      const Place& bucket, const std::string& body,
                                                      Errc done, const std::string& query = "") {

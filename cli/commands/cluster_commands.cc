@@ -34,7 +34,7 @@ nlohmann::ordered_json cluster_json_of(const ClusterHealth& health) {
           {"nodes", nodes}};
 }
 
-/// Empty when the cluster is settled, else why it was not when `until` came.
+/// Empty when the cluster is settled, else the reason at time `until`.
 Task<std::string> wait_settled(Session& session, std::chrono::steady_clock::time_point until) {
   while (true) {
     const auto health = co_await cluster_health(session, kClusterAnswerLimit);

@@ -12,7 +12,8 @@ namespace tarn::cli {
 /// Work that the command line asked for; runs after all of it has been read.
 using Action = std::function<Exit()>;
 
-/// Where a group of commands puts itself: options in `options` are complete when an Action runs.
+/// Place where a group of commands puts itself: options in `options` are complete when an Action
+/// runs.
 struct CommandLine {
   CLI::App& app;
   const GlobalOptions& options;
@@ -23,7 +24,7 @@ struct CommandLine {
                   const std::function<Exit(Session&)>& run) const;
 };
 
-/// `-j N`: how many transfers run at a time, within the bounds of batch.h.
+/// `-j N`: number of transfers at a time, within the bounds of batch.h.
 void add_jobs_option(CLI::App* command, unsigned& jobs);
 
 void add_object_commands(const CommandLine& line);     ///< put, get, cat, rm, stat, cp
@@ -40,13 +41,12 @@ void add_rebuild_commands(const CommandLine& line);    ///< rebuild plan, start,
 void add_scrub_commands(const CommandLine& line);      ///< scrub start, status, stop
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
-void add_support_commands(const CommandLine& line);  ///< support bundle
-void add_export_command(const CommandLine& line);    ///< export
-void add_shards_command(const CommandLine& line);    ///< shards
-void add_plan_command(const CommandLine& line);      ///< plan
-void add_bench_command(const CommandLine& line);     ///< bench
-void add_completion_command(
-    const CommandLine& line);                      ///< completion; the last: it walks the others
-void add_later_commands(const CommandLine& line);  ///< words that are refused, with a line
+void add_support_commands(const CommandLine& line);    ///< support bundle
+void add_export_command(const CommandLine& line);      ///< export
+void add_shards_command(const CommandLine& line);      ///< shards
+void add_plan_command(const CommandLine& line);        ///< plan
+void add_bench_command(const CommandLine& line);       ///< bench
+void add_completion_command(const CommandLine& line);  ///< completion, last: it walks all of them
+void add_later_commands(const CommandLine& line);      ///< words that are refused, with a line
 
 }  // namespace tarn::cli

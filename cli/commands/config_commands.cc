@@ -69,7 +69,7 @@ Exit config_get(Session& session, const ConfigWords& words, bool json) {
   return Exit::ok;
 }
 
-/// "log.level=debug&space.highwm=80"; empty, with what was wrong, for a word that is no KEY=VALUE.
+/// "log.level=debug&space.highwm=80"; empty, with the fault, for a word that is no KEY=VALUE.
 Result<std::string> query_of(const ConfigWords& words) {
   std::string out;
   for (const std::string& word : words.names) {

@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kDrivePollEvery{200};
 constexpr std::chrono::seconds kCloseWait{60};
-constexpr std::chrono::seconds kEmptyWait{2};  // unless --wait is said
+constexpr std::chrono::seconds kEmptyWait{2};  // unless --wait is set
 
 /// AIStore's lists.
 constexpr std::array<const char*, 3> kDriveLists{"available", "waiting_dd", "disabled"};
@@ -39,7 +39,7 @@ std::string word_on(const ordered_json& lists, const char* key, const ordered_js
   return word != words->end() && word->is_string() ? word->get<std::string>() : "";
 }
 
-/// {"read":2}: what went wrong on a drive since its target's start; mostly nothing.
+/// {"read":2}: errors of a drive since its target's start; mostly nothing.
 ordered_json errors_on(const ordered_json& lists, const ordered_json& path) {
   const auto errors = lists.find("errors");
   if (errors == lists.end() || !errors->is_object() || !path.is_string())
@@ -120,7 +120,7 @@ Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
   co_return false;
 }
 
-/// Until the drive may be unmounted, or is out of use. True: it is still being emptied.
+/// Waits until the drive may be unmounted, or is out of use. True: it is still being emptied.
 Task<Result<bool>> drive_wait_gone(Session& session, DriveWords words) {
   const auto begun = std::chrono::steady_clock::now();
   while (true) {

@@ -15,7 +15,7 @@ struct ExportArguments {
   bool salvage = false;
 };
 
-/// Result of an export, and the worst of what went wrong.
+/// Result of an export, and the worst error.
 struct Report {
   std::uint64_t written = 0;
   std::uint64_t already_there = 0;

@@ -14,7 +14,7 @@ namespace tarn::cli {
 namespace {
 
 struct GetArguments {
-  std::vector<std::string> words;  ///< objects, and where they go
+  std::vector<std::string> words;  ///< objects, and their destination
   std::string directory;           ///< --to
   unsigned jobs = kJobsDefault;
 };

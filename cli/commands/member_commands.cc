@@ -30,13 +30,13 @@ struct MemberWords {
   std::string timeout = "24h";
 };
 
-/// AIStore's action, what has to be so when it is done, and which options there are.
+/// AIStore's action, the state that has to hold when it is done, and its options.
 struct MemberCommand {
   const char* name;
   const char* action;
   const char* what;
   enum class Done : std::uint8_t { in_place, gone, ended, down } done;
-  bool asks = false;  ///< before it does what cannot be taken back
+  bool asks = false;  ///< before a step that cannot be undone
 };
 
 Status member_confirmed(const MemberCommand& command, const MemberWords& words) {
@@ -62,7 +62,7 @@ std::string missing(const MemberCommand& command, const MemberWords& words,
                      : "objects have not all moved yet";
 }
 
-/// Where the nodes are that end their processes when they have left: they are not in the map then.
+/// Places of the nodes that end their processes when they have left: they are not in the map then.
 Task<std::vector<std::string>> who_will_end(Session& session, MemberCommand command,
                                             MemberWords words) {
   std::vector<std::string> urls;

@@ -31,7 +31,7 @@ struct RemoveArguments {
   ObjectSelection many;
 };
 
-/// Begins a job on many objects of a bucket and tells of it.
+/// Begins a job on many objects of a bucket and reports it.
 Exit begin_many(Session& session, const char* command, http::Method method, const Place& bucket,
                 const nlohmann::ordered_json& action, const JobWords& words,
                 const GlobalOptions& options) {
@@ -178,7 +178,7 @@ void add_stat(const CommandLine& line) {
 // --- cp ---
 
 struct CopyArguments {
-  std::vector<std::string> words;  ///< objects, and where they go
+  std::vector<std::string> words;  ///< objects, and their destination
   bool if_absent = false;
   unsigned jobs = kJobsDefault;
   ObjectSelection many;

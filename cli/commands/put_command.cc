@@ -17,14 +17,14 @@ namespace tarn::cli {
 namespace {
 
 struct PutArguments {
-  std::vector<std::string> words;  ///< files, and where they go
+  std::vector<std::string> words;  ///< files, and their destination
   bool if_absent = false;
   bool recursive = false;
   bool follow = false;
   unsigned jobs = kJobsDefault;
 };
 
-/// A file and where it goes.
+/// A file and its destination.
 struct Item {
   std::string path;
   std::string name;  ///< in messages
@@ -45,7 +45,7 @@ std::uint64_t put_size_of(const std::string& path) {
   return regular ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-/// A word that names a file is that file; templates stand for the names of others.
+/// A word that names a file is that file; templates stand for names of several files.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& words, bool literal) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
@@ -192,7 +192,7 @@ Result<Place> tree_place(const PutArguments& arguments) {
   return place;
 }
 
-/// The files whose names can be objects; a failure for each of the others.
+/// The files whose names can be objects; a failure for each other file.
 std::vector<Item> plan_tree(const Tree& tree, const Place& prefix,
                             std::vector<std::pair<std::string, Error>>& refused) {
   std::vector<Item> items;

@@ -35,7 +35,7 @@ Exit rebalance_stop(Session& session, bool json) {
   return Exit::ok;
 }
 
-/// A row of what a target tells (MoveReport); an error stands in the last column.
+/// A row of the report of a target (MoveReport); an error stands in the last column.
 std::vector<std::string> rebalance_row_of(const std::string& target, const ordered_json& report) {
   if (report.contains("error"))
     return {printable(target),

@@ -94,7 +94,7 @@ std::vector<std::string> row_of_report(std::string what, const ordered_json& rep
           readable_seconds(report.at("seconds_left"))};
 }
 
-/// True if a target has, or had, copies to make for others that lost a drive.
+/// True if a target has, or had, copies to make for targets that lost a drive.
 bool makes_copies(const ordered_json& report) {
   const auto its = report.find("copies");
   if (its == report.end()) return false;

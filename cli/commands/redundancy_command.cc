@@ -39,7 +39,7 @@ std::string objects_and_bytes(const ordered_json& bucket, const std::string& key
   return fmt::format("{} ({})", objects, readable_size(bytes));
 }
 
-/// How long ago that was before which all has been read since: "20h ago", "never".
+/// Age of the oldest verification of all files: "20h ago", "never".
 std::string age_text(const ordered_json& wall_ns) {
   if (!wall_ns.is_number()) return "never";
   const WallTime since(wall_ns.get<std::int64_t>());
@@ -58,7 +58,7 @@ std::string bucket_display(const ordered_json& bucket) {
   return Place{bucket.value("name", ""), "", bucket.value("provider", "ais")}.bucket_display();
 }
 
-/// Those that the answer names, a line each, and how to see the others.
+/// Names in the answer, a line each, and the command that shows the rest.
 void print_lost(const ordered_json& bucket) {
   const std::string name = printable(bucket_display(bucket));
   const auto lost = bucket.value("lost_names", ordered_json::array());
@@ -69,7 +69,7 @@ void print_lost(const ordered_json& bucket) {
              printable(lost.back().get<std::string>()));
 }
 
-/// Why objects of the bucket are not whole again, a line each.
+/// Reasons why objects of the bucket are not whole again, a line each.
 void print_waits(const ordered_json& bucket) {
   const std::string name = printable(bucket_display(bucket));
   for (const std::string& line : lines_of_waits(bucket.value("waits", ordered_json::array())))
@@ -82,8 +82,8 @@ std::string count_of(const ordered_json& number, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-/// How much may go at once without a loss: "2 drives, 1 node", with ", 1 zone" where placement uses
-/// zones; "-" of a bucket without objects.
+/// Hardware that may go at once without a loss: "2 drives, 1 node", with ", 1 zone" where placement
+/// uses zones; "-" of a bucket without objects.
 std::string what_it_survives(const ordered_json& bucket) {
   if (bucket.value("provider", "ais") != "ais") return "any: fetched again";
   const auto drives = bucket.value("survives_drives", ordered_json());

@@ -32,8 +32,8 @@ struct ShardsArguments {
   unsigned jobs = 4;
 };
 
-/// One worker cuts, the others send; at most one shard waits between them, so the spool holds what
-/// the cutter holds back and jobs + 2 shards.
+/// One worker cuts, all other workers send; at most one shard waits between them, so the spool
+/// holds the bytes that the cutter holds back and jobs + 2 shards.
 class ShardRun {
  public:
   ShardRun(Session& session, const ShardNames& names, CutLimits limits, Progress& progress,
@@ -125,7 +125,7 @@ Status ShardRun::spool_data(TarReader& reader) {
   }
 }
 
-/// cancelled when a sender has failed: what it failed with is known already.
+/// cancelled when a sender has failed: its error is known already.
 Status ShardRun::pass_on_shards() {
   while (auto plan = cutter_.take()) {
     auto shard = std::make_unique<ShardBody>(spool_, std::move(*plan));

@@ -52,7 +52,7 @@ constexpr Question kOfNode[] = {
     {"log.txt", "/daemon?what=log"},
 };
 
-/// A .tar.gz that is written member by member: what gzip makes of each is appended (RFC 1952,
+/// A .tar.gz that is written member by member: gzip's output for each is appended (RFC 1952,
 /// section 2.2, allows several members), so memory holds one file at a time. Blocks.
 class Bundle {
  public:
@@ -65,7 +65,7 @@ class Bundle {
     write(member);
     ++files_;
   }
-  /// Adds the answer, or notes why there is none.
+  /// Adds the answer, or notes the reason for its absence.
   void add_answer(const std::string& name, const Result<std::string>& answer) {
     if (answer)
       add(name, *answer);
@@ -86,7 +86,7 @@ class Bundle {
     return status_;
   }
   [[nodiscard]] std::size_t files() const { return files_; }
-  /// Why files are not there, one error a file.
+  /// Reasons for missing files, one error a file.
   [[nodiscard]] const std::vector<Error>& missing() const { return missing_; }
 
  private:
@@ -103,7 +103,7 @@ class Bundle {
   Status status_;
 };
 
-/// Asks once: what a cluster in trouble cannot answer is named in the bundle.
+/// Asks once: the bundle names the questions that a cluster in trouble cannot answer.
 Task<Result<std::string>> ask(Session& session, std::string url, std::string target) {
   CO_TRY(auto answer, co_await session.ask_node(std::move(url), std::move(target), kAnswerLimit));
   if (answer.status != 200) co_return fail(error_of(answer));

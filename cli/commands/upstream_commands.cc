@@ -1,4 +1,4 @@
-// prefetch and evict: what the cluster has of a bucket with an upstream.
+// prefetch and evict: the objects that the cluster has of a bucket with an upstream.
 
 #include <memory>
 
@@ -18,7 +18,7 @@ struct UpstreamArguments {
   ObjectSelection many;
 };
 
-/// One of the two commands: its word, the action of the API, and what is said of it.
+/// One of the two commands: its word, the action of the API, and its description.
 struct UpstreamCommand {
   const char* word;
   const char* action;

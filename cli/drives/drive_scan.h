@@ -16,7 +16,7 @@ namespace tarn::cli {
 
 /// Files found of the slices of an object that were made together (docs/decisions/019).
 struct FoundSet {
-  io::Slice shape;  ///< which set, and how it is cut; its index says nothing
+  io::Slice shape;  ///< the set and the way it is cut; its index has no meaning
   struct File {
     std::string path;
     std::uint8_t index = 0;  ///< of the slice
@@ -25,9 +25,9 @@ struct FoundSet {
   std::vector<std::string> full_copies;
 };
 
-/// A data file that says which object it is, or slices that do.
+/// A data file that names its object, or slices that do.
 struct FoundFile {
-  std::string path;  ///< what to call it
+  std::string path;  ///< its name in messages
   BucketId bucket_id{};
   Generation generation;
   std::uint64_t size = 0;  ///< of the object
@@ -36,7 +36,7 @@ struct FoundFile {
   std::shared_ptr<const FoundSet> slices;  ///< not null: the bytes are to be made of these
 };
 
-/// Cluster and target to which a drive says that it belongs.
+/// Cluster and target that a drive names as its own.
 struct DriveLabel {
   std::string cluster;
   std::string node;  ///< the target
@@ -52,7 +52,7 @@ class DriveScan {
   using ObjectKey = std::pair<std::string, std::string>;  ///< folder of the bucket, name
   using Problem = std::function<void(const Error&)>;
 
-  /// `problem` is told of each file that cannot be read; the scan goes on.
+  /// `problem` is called for each file that cannot be read; the scan goes on.
   explicit DriveScan(Problem problem) : problem_(std::move(problem)) {}
 
   /// Reads the attributes of all files below DRIVE/data. not_found when it is no drive of Tarn,
@@ -60,13 +60,13 @@ class DriveScan {
   Status add(const std::string& drive);
 
   /// Files of equal, newest generation, in the order of bucket and name. Of an object that is kept
-  /// in slices: each full copy, then its slices, however few. A bucket is called as the newest
-  /// .tarn/cluster.json of the drives says, since its files keep the name that it was made with. Of
+  /// in slices: each full copy, then its slices, however few. A bucket is called as in the newest
+  /// .tarn/cluster.json of the drives, since its files keep the name that it was made with. Of
   /// buckets of one name that one counts, or else the last one made.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> objects() const;
   /// As objects(): of names of which no record was found, but slices that are enough, the set that
   /// was written last. Its record has been lost with all of its replicas, or the object was deleted
-  /// or overwritten when some of them were away: the slices cannot tell.
+  /// or overwritten when some of them were away: the slices do not show it.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> without_record() const;
   /// Files without attribute: writes that were never finished.
   [[nodiscard]] std::uint64_t unfinished() const { return unfinished_; }

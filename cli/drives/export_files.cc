@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kExportFilesBufferBytes = 1U << 20U;
 
-/// Counts what comes, and writes it to `out` (if 0 or more).
+/// Counts the bytes that come, and writes them to `out` (if 0 or more).
 class ExportFilesCopy {
  public:
   ExportFilesCopy(int out, const FoundFile& file) : out_(out), file_(file) {}
@@ -28,7 +28,7 @@ class ExportFilesCopy {
     size_ += chunk.size();
     return out_ < 0 ? Status() : write_all(out_, chunk, "the copy of " + file_.path);
   }
-  /// Checks the bytes against what `file` promises.
+  /// Checks the bytes against size and checksum of `file`.
   [[nodiscard]] Status check() const {
     if (size_ != file_.size)
       return fail(Errc::corrupt, "{} has {} bytes, its object {}", file_.path, size_, file_.size);

@@ -21,7 +21,7 @@ class ExportDirectory {
   /// its size and XXH64 are those of the object: corrupt otherwise. A file that is there already is
   /// left alone: conflict, unless it is the same.
   Result<Outcome> write(const std::string& folder, const std::string& name, const FoundFile& file);
-  /// Puts all that was written on stable storage.
+  /// Puts all written files on stable storage.
   Status sync();
 
  private:

@@ -10,7 +10,7 @@ namespace tarn::cli {
 
 /// The bytes of an object, in order, made of the files of its slices: `take` gets one chunk after
 /// the other, valid during the call; its error ends it. A block that does not check (ec/) is made
-/// of others, stripe by stripe, so no file has to be whole. corrupt, naming the object's first file
+/// of the rest of its stripe, so no file has to be whole. corrupt, naming the object's first file
 /// and what is missing, when fewer than k blocks of a stripe are good. Blocking; memory: k + m
 /// blocks.
 Status read_slices(const FoundFile& object,

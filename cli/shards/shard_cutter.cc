@@ -88,8 +88,7 @@ void ShardCutter::place(const Sample& sample) {
   const bool full =
       open_.bytes + sample.bytes + end > limits_.shard_bytes_max ||
       (limits_.samples_max > 0 && sample.counts && open_.samples >= limits_.samples_max);
-  // Other global headers hold for this sample than for those before: they must not see each
-  // other's.
+  // Other global headers hold for this sample than for those before: each must see its own only.
   const bool other_globals = open_.prologue.size() != sample.globals;
   if ((full || other_globals) && !open_.ranges.empty()) close_shard();
   if (open_.ranges.empty()) {

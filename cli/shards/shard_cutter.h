@@ -16,7 +16,7 @@
 
 namespace tarn::cli {
 
-/// Bytes of a spooled stream: the writer of the spool knows where they lie.
+/// Bytes of a spooled stream: the writer of the spool knows their place.
 struct SpooledRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -43,12 +43,12 @@ struct CutLimits {
 
 /// Decides which member of a tar stream goes into which shard; a sample is never split. The result
 /// depends on the stream, shard_bytes_max and samples_max alone: cutting the same stream again
-/// gives the same bytes.
+/// makes the same bytes.
 ///
-/// Directories come in an order of their own when tar was not told to sort them. So the files of a
-/// sample need not be neighbours. Up to hold_bytes (or hold_members) of the stream are held back,
-/// and samples leave in the order of their first member, whole. A sample that goes on after it has
-/// left is an error, never a split; it is noticed among the last million samples.
+/// Directories come in an order of their own when tar ran without an option that sorts them. So the
+/// files of a sample need not be neighbours. Up to hold_bytes (or hold_members) of the stream are
+/// held back, and samples leave in the order of their first member, whole. A sample that goes on
+/// after it has left is an error, never a split; it is noticed among the last million samples.
 ///
 /// Pure: no I/O. Not thread-safe.
 class ShardCutter {
@@ -59,7 +59,7 @@ class ShardCutter {
   /// when its sample has left already; unsupported for a hard link to a file that may lie in
   /// another shard.
   Status add(const TarMember& member, SpooledRange where, const std::string& globals);
-  /// The stream has ended: what is held leaves.
+  /// The stream has ended: all held samples leave.
   void finish();
   /// The next shard whose content is decided.
   [[nodiscard]] std::optional<ShardPlan> take();
@@ -73,7 +73,7 @@ class ShardCutter {
     std::vector<SpooledRange> ranges;
     std::uint64_t bytes = 0;
     std::size_t members = 0;
-    std::size_t globals = 0;  ///< how much of the global headers stood before its last member
+    std::size_t globals = 0;  ///< bytes of the global headers before its last member
     bool counts = false;      ///< has a file: a directory alone is no sample
   };
 

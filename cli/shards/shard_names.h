@@ -11,7 +11,7 @@
 
 namespace tarn::cli {
 
-/// Which object the shard of a number becomes: "http://host/dataset-%06d.tar" or
+/// Name of the object that the shard of a number becomes: "http://host/dataset-%06d.tar" or
 /// "BUCKET/dataset-%06d.tar" have a name for every number, a template such as
 /// "BUCKET/dataset-@000100.tar" for as many as it stands for.
 class ShardNames {

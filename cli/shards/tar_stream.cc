@@ -102,7 +102,7 @@ std::string name_in(std::span<const char> block) {
   return prefix.empty() ? std::string(name) : fmt::format("{}/{}", prefix, name);
 }
 
-/// The program that unpacks what begins with `bytes`; empty when they are none of a compressed file
+/// The program that unpacks a file that begins with `bytes`; empty if it is not a compressed file
 /// (RFC 1952; RFC 8878, 3.1.1; xz 1.2.0, 2.1.1.1; bzip2's BZh; LZ4 frame format 1.6.2).
 std::string_view tool_to_unpack(std::string_view bytes) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMagics{
@@ -191,7 +191,7 @@ Status TarReader::take_extended(char type, const Block& block, std::uint64_t siz
   return {};
 }
 
-/// Blocks with more of a sparse file's map, while each says that there is one more.
+/// Blocks with more of a sparse file's map, while each announces one more.
 Status TarReader::take_sparse_map(const Block& block, TarMember& member) {
   bool more = block[kGnuIsExtended] != '\0';
   while (more) {

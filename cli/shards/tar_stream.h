@@ -15,10 +15,10 @@ namespace tarn::cli {
 
 inline constexpr std::size_t kTarBlock = 512;
 
-/// One member of a tar stream: its headers, and how many bytes of data follow them.
+/// One member of a tar stream: its headers, and the number of data bytes after them.
 struct TarMember {
-  std::string name;        ///< what the last of its headers says: pax before GNU before ustar
-  std::string link;        ///< of links: what they point to
+  std::string name;        ///< the one in the last of its headers: pax before GNU before ustar
+  std::string link;        ///< of links: their targets
   char type = '0';         ///< of the main header, as in ustar
   std::string head;        ///< raw: extended headers, the main one, maps of sparse files
   std::uint64_t data = 0;  ///< bytes of data in the stream, filled up to whole blocks
@@ -26,11 +26,10 @@ struct TarMember {
   [[nodiscard]] bool is_hard_link() const { return type == '1'; }
 };
 
-/// Takes a tar stream apart, member by member, and gives back every byte of it. Understands ustar,
-/// GNU (long names, numbers in base 256, sparse files) and pax. Source of the formats:
-/// POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual, "Tar
-/// Internals". Which types have data is decided as Python's tarfile does, through which WebDataset
-/// reads.
+/// Takes a tar stream apart, member by member, and returns every byte of it. Understands ustar, GNU
+/// (long names, numbers in base 256, sparse files) and pax. Source of the formats: POSIX.1-2017,
+/// pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual, "Tar Internals".
+/// Which types have data is decided as Python's tarfile does, through which WebDataset reads.
 class TarReader {
  public:
   /// Up to `into.size()` bytes of the stream; 0 is its end.

@@ -8,7 +8,7 @@
 
 namespace tarn::cli {
 
-/// A file on a drive, and how much of it there is.
+/// A file on a drive, and its size.
 struct BenchFile {
   std::string path;
   std::uint64_t size = 0;
@@ -22,8 +22,8 @@ struct DriveRate {
   }
 };
 
-/// Asks the kernel to forget what it has of the files in memory. Returns how many of them are still
-/// there: then what follows would measure memory. Blocks.
+/// Asks the kernel to drop the files from memory. Returns the number of those that are still there:
+/// reads of them would measure memory. Blocks.
 [[nodiscard]] Result<std::uint64_t> make_cold(const std::vector<BenchFile>& files);
 
 /// Reads the files one after the other from begin to end, as one reader in sequence. Blocks.
@@ -44,10 +44,10 @@ struct ProcessorTime {
 };
 [[nodiscard]] double busy_share(const ProcessorTime& before, const ProcessorTime& after);
 
-/// The fastest network port of this machine, in bytes a second; 0 when the kernel does not say.
+/// The fastest network port of this machine, in bytes a second; 0 if unknown to the kernel.
 [[nodiscard]] double network_rate();
 
-/// Measured values. Rates in bytes a second, 0 for what was not measured.
+/// Measured values. Rates in bytes a second, 0 if not measured.
 struct BenchFigures {
   double drives = 0;
   double through_tarn = 0;
@@ -55,8 +55,8 @@ struct BenchFigures {
   double network = 0;
   bool on_this_machine = false;  ///< bytes went over the loopback, not through a port
 };
-/// "drive", "network", "processor" or "none": what the rate through Tarn is limited by, as far as
-/// the figures show it. Pure.
+/// "drive", "network", "processor" or "none": the limit of the rate through Tarn, as far as the
+/// figures show it. Pure.
 [[nodiscard]] std::string what_binds(const BenchFigures& figures);
 
 }  // namespace tarn::cli

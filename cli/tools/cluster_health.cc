@@ -51,7 +51,7 @@ Result<ClusterHealth> health_from(std::string_view body) {
   });
 }
 
-/// Fills in what the node says of itself.
+/// Fills in the node's report about itself.
 Task<void> cluster_health_ask(Session& session, NodeHealth& node, std::chrono::milliseconds limit) {
   const auto ready = co_await session.ask_node(node.url, "/readyz", limit);
   if (!ready) {

@@ -8,7 +8,7 @@
 
 namespace tarn::cli {
 
-/// A node of the cluster map, and what it says of itself.
+/// A node of the cluster map, and its report about itself.
 struct NodeHealth {
   enum class State : std::uint8_t { up, not_ready, down };
   std::string id;
@@ -17,8 +17,8 @@ struct NodeHealth {
   State state = State::down;
   std::string zone;               ///< of a target that has one
   std::string aside;              ///< "maintenance", "leaving", or empty
-  std::string reason;             ///< why it is not up
-  std::uint64_t map_version = 0;  ///< that it holds; 0 when it does not answer
+  std::string reason;             ///< reason if it is not up
+  std::uint64_t map_version = 0;  ///< its newest version; 0 when it does not answer
 };
 [[nodiscard]] std::string_view to_string(NodeHealth::State state);
 
@@ -27,11 +27,11 @@ struct ClusterHealth {
   std::string primary;
   std::uint64_t map_version = 0;  ///< the newest that any node holds
   std::vector<NodeHealth> nodes;
-  std::uint64_t past_epochs = 0;  ///< of targets that may hold names of others; 0: all is in place
-  bool held = false;              ///< nothing moves, since an operator said so
+  std::uint64_t past_epochs = 0;  ///< of targets with perhaps misplaced names; 0: all is in place
+  bool held = false;              ///< no object moves, by an operator's order
 
-  /// Empty when every node is up and holds the newest map, and all names are in place; else what is
-  /// not so, and why. Nodes in maintenance may be down.
+  /// Empty when every node is up and holds the newest map, and all names are in place; else the
+  /// faults, with reasons. Nodes in maintenance may be down.
   [[nodiscard]] std::string complaint() const;
 };
 

@@ -5,12 +5,12 @@
 
 namespace tarn::cli {
 
-/// A command and what stands below it, as a completion needs it.
+/// A command and the commands below it, as a completion needs them.
 struct CommandTree {
   std::string name;
   std::string help;                   ///< one sentence
   std::vector<std::string> options;   ///< "--json", "-q"
-  std::vector<CommandTree> commands;  ///< those that people are told of
+  std::vector<CommandTree> commands;  ///< all that help texts list
 };
 
 /// A script that completes `tarn` and `tarshards`: commands, options, and, where they fit, files,

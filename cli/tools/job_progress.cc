@@ -73,7 +73,7 @@ Task<Result<std::vector<JobStatus>>> list_jobs(Session& session, std::string kin
   co_return out;
 }
 
-/// Its state is asked for first: what its targets say then is no older.
+/// Its state is asked for first: the reports of its targets are no older then.
 Task<Result<JobDetails>> job_details(Session& session, std::string id) {
   CO_TRY(const json status, co_await job_progress_ask(session, "status", {{"id", id}}));
   CO_TRY(const json snaps, co_await job_progress_ask(session, "qryxstats", {{"id", id}}));

@@ -11,11 +11,11 @@
 
 namespace tarn::cli {
 
-/// A job as the cluster tells it.
+/// A job as the cluster reports it.
 struct JobStatus {
   std::string id;
   std::string kind;
-  std::string error;  ///< why it failed
+  std::string error;  ///< reason of its failure
   bool aborted = false;
   std::int64_t ended_ns = 0;  ///< wall clock; 0 while it runs
 
@@ -31,17 +31,17 @@ struct JobFigures {
   bool ended = false;
 };
 
-/// A job with what its targets did.
+/// A job with the work of its targets.
 struct JobDetails {
   JobStatus status;
-  std::string about;    ///< what it does, in a few words
+  std::string about;    ///< its work, in a few words
   std::string started;  ///< RFC 3339
   std::string abort_reason;
   JobFigures sum;
   std::vector<JobFigures> targets;
-  std::optional<double> seconds_left;  ///< where the cluster can tell
+  std::optional<double> seconds_left;  ///< if the cluster reports it
 
-  /// Why it ended without its work done; empty when it has not.
+  /// Reason if it ended without its work done; else empty.
   [[nodiscard]] std::string complaint() const;
 };
 

@@ -12,8 +12,8 @@
 namespace tarn::cli {
 namespace {
 
-/// Until it has ended, or all targets of a copy of many objects are done, which stays idle for a
-/// while then.
+/// Waits until it has ended, or all targets of a copy of many objects are done, which stays idle
+/// for a while then.
 Task<Result<JobDetails>> wait_for_targets(Session& session, std::string id, Meter& meter) {
   constexpr std::chrono::milliseconds kPollMax{500};
   for (std::chrono::milliseconds wait{20};; wait = std::min(wait * 2, kPollMax)) {

@@ -13,8 +13,8 @@ struct JobWords {
   std::string done;  ///< before the numbers: "copied"
   bool no_wait = false;
 };
-/// Waits until all targets are done with job `id` and prints how much they did; with no_wait prints
-/// the id and returns. failed, after a line, when the job ended with an error or was stopped.
+/// Waits until all targets are done with job `id` and prints their counts; with no_wait prints the
+/// id and returns. failed, after a line, when the job ended with an error or was stopped.
 Exit tell_of_job(Session& session, const char* command, const std::string& id,
                  const JobWords& words, const GlobalOptions& options);
 

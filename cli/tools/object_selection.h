@@ -10,7 +10,7 @@
 
 namespace tarn::cli {
 
-/// Which objects of a bucket a job of the cluster is about, and how it is begun.
+/// The objects of a bucket that a job of the cluster is about, and the options of its start.
 struct ObjectSelection {
   std::string pattern;             ///< --template
   std::string prefix;              ///< --prefix
@@ -22,9 +22,10 @@ struct ObjectSelection {
 
   /// Adds the options to a command.
   void add_to(CLI::App* command);
-  /// True if one of them says that a job is meant.
+  /// True if one of them asks for a job.
   [[nodiscard]] bool given() const;
-  /// The keys of the job's message. invalid_argument when they say nothing or too much.
+  /// The keys of the job's message. invalid_argument when they choose nothing or contradict each
+  /// other.
   [[nodiscard]] Result<nlohmann::ordered_json> message() const;
   /// "data/old-{0..9}": for people.
   [[nodiscard]] std::string display(const std::string& bucket) const;

@@ -34,7 +34,7 @@ struct PlanNeeds {
 inline constexpr double kNfsDriveRate = 20e6;
 
 struct Plan {
-  double total_rate = 0;  ///< what all GPUs read together
+  double total_rate = 0;  ///< read rate of all GPUs together
   std::uint64_t drives_for_rate = 0;
   std::uint64_t drives_for_size = 0;
   std::uint64_t drives = 0;      ///< the greater of the two

@@ -14,14 +14,14 @@
 
 namespace tarn::cli {
 
-/// Most transfers at a time (`-j`), and how many when nothing was said.
+/// Most transfers at a time (`-j`), and their number by default.
 inline constexpr unsigned kJobsMax = 256;
 inline constexpr unsigned kJobsDefault = 8;
 
 /// Result of one item of many.
 struct ItemDone {
   enum class Outcome : std::uint8_t { done, skipped } outcome = Outcome::done;
-  std::uint64_t bytes = 0;  ///< that were sent or received
+  std::uint64_t bytes = 0;  ///< sent or received
 };
 
 /// Result of all of them.
@@ -46,8 +46,8 @@ struct BatchResult {
 };
 
 /// Runs `item(i, meter)` for every i below `count`, at most `jobs` at a time, each on a loop where
-/// it may block. A failure is said at once and ends nothing else. `name(i)` is what its line of
-/// progress says.
+/// it may block. A failure is reported at once and ends nothing else. `name(i)` stands in its line
+/// of progress.
 BatchResult run_batch(Session& session, Progress& progress, std::size_t count, unsigned jobs,
                       const std::function<std::string(std::size_t)>& name,
                       const std::function<Task<Result<ItemDone>>(std::size_t, Meter&)>& item);

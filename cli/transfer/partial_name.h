@@ -13,9 +13,9 @@ struct Content {
   std::string checksum;  ///< XXH64, hex
 };
 
-/// The name of the file beside `file` (a name without directory) that holds the first bytes of what
-/// `file` shall become: ".FILE.CHECKSUM-SIZE.tarn-part". A name that would be too long for a file
-/// system has its end replaced with its hash. Pure.
+/// The name of the file beside `file` (a name without directory) that holds the first bytes of the
+/// content that `file` shall have: ".FILE.CHECKSUM-SIZE.tarn-part". A name that would be too long
+/// for a file system has its end replaced with its hash. Pure.
 [[nodiscard]] std::string partial_name(std::string_view file, const Content& content);
 /// True if `name` is partial_name(file, of anything). Pure.
 [[nodiscard]] bool is_partial_of(std::string_view name, std::string_view file);

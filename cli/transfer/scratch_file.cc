@@ -56,7 +56,7 @@ UniqueFd open_partial(int directory, const std::string& name, int flags) {
   if (!fd.valid()) return fd;
   struct stat ours{};
   struct stat named{};
-  // The one before may have given it its final name, or removed it, before we had the lock.
+  // The writer before may have renamed it to its final name, or removed it, before we had the lock.
   const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(fd.get(), &ours) == 0 &&
                       ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
                       S_ISREG(ours.st_mode) && ours.st_dev == named.st_dev &&
@@ -157,8 +157,8 @@ Status ScratchFile::restart() {
 }
 
 Status ScratchFile::publish() {
-  // close() tells of errors that write() did not. The lock stays with a second descriptor until the
-  // file has its name: who got it before would take the file up, and empty it.
+  // close() reports errors that write() did not. The lock stays with a second descriptor until the
+  // file has its name: a writer that got it before would take the file up, and empty it.
   UniqueFd locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3));
   if (!locked.valid()) return fail_errno(errno, "open '" + name_ + "' again");
   TRY_OK(fd_.close());

@@ -19,8 +19,8 @@ class ScratchFile {
   /// Makes an empty file in `directory` that will be called `name` there.
   [[nodiscard]] static Result<std::unique_ptr<ScratchFile>> create(UniqueFd directory,
                                                                    std::string name);
-  /// Opens or makes the file `partial` in `directory`, what is in it included, and locks it against
-  /// other programs that write it. When one does, or it cannot be opened, this is create().
+  /// Opens or makes the file `partial` in `directory`, with its content, and locks it against other
+  /// programs that write it. When one does, or it cannot be opened, this is create().
   [[nodiscard]] static Result<std::unique_ptr<ScratchFile>> create_partial(UniqueFd directory,
                                                                            const std::string& name,
                                                                            std::string partial);
@@ -31,15 +31,15 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Hashes what is in it; writes go on after that. Returns how much there is: at most `size_max`,
-  /// else it is emptied.
+  /// Hashes its content; writes go on after that. Returns its size: at most `size_max`, else it is
+  /// emptied.
   Result<std::uint64_t> take_up(std::uint64_t size_max, Xxh64Stream& hash);
-  /// Keeps what is in a partial file. Returns its name in the directory; empty when it is not
+  /// Keeps the content of a partial file. Returns its name in the directory; empty when it is not
   /// partial.
   std::string keep();
   /// Empties it.
   Status restart();
-  /// Gives it its name, in place of a file that has it now.
+  /// Renames it to its name, in place of a file that has it now.
   Status publish();
 
  private:
@@ -49,7 +49,7 @@ class ScratchFile {
   UniqueFd fd_;
   std::string name_;
   std::string scratch_name_;
-  int slot_ = -1;       ///< what the signal handler knows of it; -1: nothing, it is partial
+  int slot_ = -1;       ///< its slot for the signal handler; -1: none, it is partial
   bool stays_ = false;  ///< published, or kept
 };
 

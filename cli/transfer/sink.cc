@@ -34,7 +34,7 @@ Result<Sink> Sink::open(const std::string& path, const std::vector<std::string>&
   return sink;
 }
 
-/// Says what is wrong with it before anything is asked of the cluster.
+/// Reports its faults before anything is asked of the cluster.
 Status Sink::open_directory() {
   directory_ = UniqueFd(::open(directory_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory_.valid() && errno == ENOENT)

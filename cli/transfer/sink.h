@@ -21,17 +21,18 @@ class Destination {
   virtual ~Destination() = default;
   /// True if an earlier run left bytes that take_up() may use.
   [[nodiscard]] virtual bool has_leftovers() const { return false; }
-  /// Returns how many of the first bytes of this object are there already. `hash` has then seen
-  /// them, and write() goes on after them. Bytes of other contents are removed.
+  /// Returns the number of the first bytes of this object that are there already. `hash` has then
+  /// seen them, and write() goes on after them. Bytes of other contents are removed.
   [[nodiscard]] virtual Result<std::uint64_t> take_up(const Content&, Xxh64Stream&) {
     return std::uint64_t{0};
   }
   /// The bytes that write() will bring are those of this object, from the first on.
   virtual Status begin(const Content&) { return {}; }
   virtual Status write(std::span<const std::byte> bytes) = 0;
-  /// Forgets what was written. False when it cannot be taken back.
+  /// Forgets the written bytes. False if they cannot be taken back.
   [[nodiscard]] virtual Result<bool> restart() = 0;
-  /// The transfer is given up, what was written shall stay for take_up(). Where it is, or empty.
+  /// Ends the transfer for now: the written bytes stay for take_up(). Returns their place, or
+  /// empty.
   virtual std::string keep() { return {}; }
   /// All is there and right.
   virtual Status publish() = 0;
@@ -41,7 +42,7 @@ class Destination {
   Destination& operator=(Destination&&) = default;
 };
 
-/// Where `get` writes: a file that appears when it is complete, or a stream (standard output, a
+/// Destination of `get`: a file that appears when it is complete, or a stream (standard output, a
 /// pipe, a device), whose bytes cannot be taken back. Until it is complete a file is under its
 /// partial_name(), where the next run finds it when this one is killed.
 class Sink : public Destination {

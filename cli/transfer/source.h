@@ -37,9 +37,9 @@ class Source : public Body {
   /// "-" is the standard input (which may be a file, too). not_found when there is no such file.
   [[nodiscard]] static Result<Source> open(const std::string& path);
 
-  /// Of a file: how many bytes there are; 0 also of a stream that ended at once: an empty body has
-  /// to be announced as one. Other streams have none, and neither have files that say they are
-  /// empty and are not (/proc).
+  /// Of a file: its size; 0 also of a stream that ended at once: an empty body has to be announced
+  /// as one. Other streams have none, and neither have files that report a size of 0 and are not
+  /// empty (/proc).
   [[nodiscard]] std::optional<std::uint64_t> length() const override { return length_; }
   /// Back to the first byte. False when bytes of a stream are gone.
   [[nodiscard]] bool rewind() override;
@@ -51,9 +51,9 @@ class Source : public Body {
   Status look_for_end();
 
   UniqueFd fd_;
-  std::optional<std::byte> first_;  ///< of a stream: looked at, not given out yet
+  std::optional<std::byte> first_;  ///< of a stream: looked at, not returned yet
   std::optional<std::uint64_t> length_;
-  std::uint64_t start_ = 0;  ///< where a file was when we got it
+  std::uint64_t start_ = 0;  ///< position of a file when we got it
   std::uint64_t read_ = 0;
 };
 

@@ -55,7 +55,8 @@ Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Pa
   co_return hex64(hash.digest());
 }
 
-/// The answer after a body. When sending had failed: why, if the target said so, else that failure.
+/// The answer after a body. If sending had failed: the reason that the target sent, else that
+/// failure.
 Task<Result<http::ClientResponse>> answer_to(Opened& opened, const Result<std::string>& sent) {
   auto head = co_await opened.stream.read_head();
   while (head && head->status < 200) head = co_await opened.stream.read_head();
@@ -73,7 +74,8 @@ Task<Result<http::ClientResponse>> answer_to(Opened& opened, const Result<std::s
 
 /// The fields of a PUT that go before its body.
 void announce(http::ClientRequest& request, const UploadOptions& options, bool empty) {
-  // Redirects are followed with the head alone; only who says 100 Continue gets the body.
+  // Redirects are followed with the head alone; only a node that answers 100 Continue gets the
+  // body.
   if (!empty) request.fields.push_back({"Expect", "100-continue"});
   if (options.overwrite == Overwrite::only_if_absent)
     request.fields.push_back({"If-None-Match", "*"});
@@ -82,7 +84,7 @@ void announce(http::ClientRequest& request, const UploadOptions& options, bool e
   request.fields.push_back({"Ais-Checksum-Value", options.checksum});
 }
 
-/// `stored`, when its checksum is that of what was sent.
+/// `stored`, if its checksum is that of the sent bytes.
 Result<Stored> transfer_confirmed(const Place& place, Stored stored, const std::string& checksum) {
   if (stored.checksum == checksum) return stored;
   return fail(Errc::corrupt,
@@ -148,8 +150,8 @@ Task<Result<Stored>> find_same_as(Session& session, const Place& place, Body& so
   co_return co_await find_same(session, place, *length, hex64(hash), std::move(refused), patience);
 }
 
-/// How long the cluster may take to copy so much before it says anything: drives that are busy
-/// with other readers write a few MiB a second.
+/// Time that the cluster may take to copy so much before its first byte: drives that are busy with
+/// other readers write a few MiB a second.
 std::chrono::milliseconds copy_limit(std::uint64_t size) {
   constexpr std::uint64_t kSlowestBytesPerSecond = 4U << 20U;
   return std::chrono::minutes(2) + std::chrono::seconds(size / kSlowestBytesPerSecond);
@@ -171,7 +173,8 @@ Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place&
   if (stored.checksum.empty())
     co_return fail(Errc::corrupt, "the answer does not say what was copied (status {})",
                    done.head.status);
-  // It may be a newer version than the one that was there a moment ago; it is copied whole.
+  // The copy may be of a newer version than the one that was there a moment ago; it is copied
+  // whole.
   if (stored.etag != source.etag) {
     CO_TRY(const ObjectHead copy, co_await head_once(session, to, patience));
     stored.size = copy.stored.size;
@@ -188,7 +191,7 @@ Task<Result<Stored>> find_copy(Session& session, const Place& from, const Place&
                                std::move(refused), patience);
 }
 
-/// A download under way: what is in the sink, and which object it is of.
+/// A download under way: the bytes in the sink, and the object that they are of.
 struct Partial {
   std::uint64_t size = 0;
   std::uint64_t got = 0;
@@ -197,12 +200,12 @@ struct Partial {
   Xxh64Stream hash;
   bool begun = false;
   bool from_earlier_run = false;
-  /// It comes from upstream: its checksum is known when all of it was stored. Its target compares
-  /// it with what upstream says, and cuts the connection before the end when it differs.
+  /// True if it comes from upstream: its checksum is known when all of it was stored. Its target
+  /// compares it with that of upstream, and cuts the connection before the end if it differs.
   bool cold = false;
 };
 
-/// True if `content_range` ("bytes 100-199/200") is what is missing.
+/// True if `content_range` ("bytes 100-199/200") is the missing part.
 bool is_rest(std::string_view content_range, const Partial& partial) {
   return content_range ==
          fmt::format("bytes {}-{}/{}", partial.got, partial.size - 1, partial.size);
@@ -235,7 +238,7 @@ Status begin_or_resume(const Opened& opened, const Place& place, Destination& si
               head.status, head.field("Content-Range"));
 }
 
-/// Takes up what an earlier run left, if it is of the object as it is now.
+/// Takes up the bytes that an earlier run left, if they are of the object as it is now.
 Task<Status> take_up(Session& session, const Place& place, Destination& sink, Partial& partial,
                      Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
@@ -251,7 +254,7 @@ Task<Status> take_up(Session& session, const Place& place, Destination& sink, Pa
   co_return Status();
 }
 
-/// Gets what is missing, or as much of it as comes.
+/// Gets the missing bytes, or as many of them as come.
 Task<Status> download_rest(Session& session, const Place& place, Destination& sink,
                            Partial& partial, Patience& patience, Meter* meter) {
   if (sink.has_leftovers()) CO_TRY_OK(co_await take_up(session, place, sink, partial, patience));
@@ -281,7 +284,8 @@ Task<Status> download_rest(Session& session, const Place& place, Destination& si
   co_return Status();
 }
 
-/// The object changed while it was read: forgets what came. conflict when it cannot be taken back.
+/// The object changed while it was read: forgets the bytes that came. conflict when they cannot be
+/// taken back.
 Status begin_anew(const Place& place, Destination& sink, Partial& partial) {
   TRY(const bool anew, sink.restart());
   partial = Partial();
@@ -291,7 +295,7 @@ Status begin_anew(const Place& place, Destination& sink, Partial& partial) {
               place.display());
 }
 
-/// corrupt when what came is not the object.
+/// corrupt when the bytes are not those of the object.
 Status verify(const Place& place, const Partial& partial) {
   const std::string have = hex64(partial.hash.digest());
   if (have == partial.checksum || partial.cold) return {};
@@ -299,7 +303,7 @@ Status verify(const Place& place, const Partial& partial) {
               place.display(), have, partial.checksum);
 }
 
-/// The error of a download that is given up: what came stays when the same command may go on.
+/// The error of a download that ends early: its bytes stay if the same command may go on.
 Error given_up(const Error& why, Destination& sink, const Partial& partial) {
   const bool may_go_on = exit_for(why.code) == Exit::temporary || why.code == Errc::timeout;
   const std::string kept = may_go_on && partial.got > 0 ? sink.keep() : "";

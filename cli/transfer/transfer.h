@@ -36,13 +36,13 @@ struct UploadOptions {
 Task<Result<Stored>> upload(Session& session, Place place, Body& source, UploadOptions options);
 
 /// Writes the whole object to `sink` and publishes it when size and checksum are right. A transfer
-/// that is cut is resumed where it was, while the object is the same, and so is what an earlier run
-/// left; a changed object is begun anew. Given up for a while (exit code 5), `sink` keeps what
-/// came. Errors besides those of the cluster: corrupt when the bytes do not match the checksum.
+/// that is cut is resumed where it was, while the object is the same, and so is the part of an
+/// earlier run; a changed object is begun anew. Ended early (exit code 5), `sink` keeps its bytes.
+/// Errors besides those of the cluster: corrupt when the bytes do not match the checksum.
 Task<Result<Stored>> download(Session& session, Place place, Destination& sink,
                               Meter* meter = nullptr);
 
-/// All that a HEAD of an object says.
+/// All that a HEAD of an object returns.
 struct ObjectHead {
   Stored stored;
   http::Fields fields;
@@ -52,8 +52,8 @@ Task<Result<ObjectHead>> head_object(Session& session, Place place);
 /// Succeeds if a retry finds no object.
 Task<Status> remove_object(Session& session, Place place);
 
-/// Lets the cluster copy `from` to `to`; no byte of the object comes here. Targets compare what
-/// they read and what they write with the object's checksum. Asks again when one of them is away.
+/// Lets the cluster copy `from` to `to`; no byte of the object comes here. Targets compare the
+/// bytes that they read and write with the object's checksum. Asks again when one of them is away.
 Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
                                  Meter* meter);
 

@@ -11,14 +11,14 @@ namespace tarn::cli {
 struct TreeFile {
   std::string path;        ///< to open it
   std::string name;        ///< below the directory, with '/' between its parts
-  std::uint64_t size = 0;  ///< when it was looked at
+  std::uint64_t size = 0;  ///< at the time of the walk
 };
 
 /// Files below a directory, by name.
 struct Tree {
   std::vector<TreeFile> files;
   std::vector<std::string> left_out;  ///< "PATH: why": sockets, devices, links to directories
-  std::vector<Error> problems;        ///< what could not be looked at
+  std::vector<Error> problems;        ///< entries that could not be read
   std::uint64_t bytes = 0;
 };
 
