@@ -322,6 +322,7 @@ TEST_CASE("house rules: each unit test file has a namespace of its name", "[hous
 /// A sentence of a comment.
 struct Sentence {
   std::size_t line = 0;
+  bool begins = false;  ///< true for the first one of a comment
   std::vector<std::string> words;
 
   [[nodiscard]] std::string text() const {
@@ -346,27 +347,32 @@ std::size_t comment_at(const std::string& line) {
 }
 
 /// Sentences of all comments. One goes on over lines that hold nothing but a comment. Rows of
-/// tables, which are indented, are none.
+/// tables, which are indented, are none. A comment goes on in the next line at the same column.
 std::vector<Sentence> sentences_of(const std::string& text) {
   std::vector<Sentence> out;
   bool goes_on = false;
   std::size_t number = 0;
+  std::size_t column = std::string::npos;  // of the comment in the line before
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const auto at = comment_at(line);
     const bool alone = at != std::string::npos && line.find_first_not_of(' ') == at;
     if (!alone) goes_on = false;
+    bool begins = at != column;
+    column = at;
     if (at == std::string::npos) continue;
-    const auto begin = line.find_first_not_of("/<", at);
-    const bool is_row = begin != std::string::npos && line.compare(begin, 3, "   ") == 0;
-    std::istringstream words(begin == std::string::npos || is_row ? "" : line.substr(begin));
+    const auto first = line.find_first_not_of("/<", at);
+    const bool is_row = first != std::string::npos && line.compare(first, 3, "   ") == 0;
+    std::istringstream words(first == std::string::npos || is_row ? "" : line.substr(first));
     std::size_t count = 0;
     for (std::string word; words >> word; ++count) {
-      if (!goes_on) out.push_back({number, {}});
+      if (!goes_on) out.push_back({number, begins, {}});
+      begins = false;
       out.back().words.push_back(word);
       goes_on = std::string(".:;?!").find(word.back()) == std::string::npos;
     }
+    if (count == 0) column = std::string::npos;
     if (count == 0 || !alone) goes_on = false;
   }
   return out;
@@ -387,6 +393,25 @@ std::string objection_to(const Sentence& sentence) {
   if (std::regex_search(text, found, word)) return "'" + found.str() + "' is a word to avoid";
   if (sentence.words.size() > kMost && text.find('{') == std::string::npos)
     return "it has more than 25 words";
+  return "";
+}
+
+/// Returns the reason as objection_to() does, for comments of programs. They keep stricter rules
+/// than those of tests. Text within backticks is code, and "gives up" is no answer.
+std::string objection_in_program(const Sentence& sentence) {
+  static const std::regex start(
+      "(what|who|whose|that|whether|how|when|where|why|which|until|nothing|those|it)\\b(?!=)",
+      std::regex::icase);
+  static const std::regex word(
+      "\\b(someone|whomever|others|behind|past sets?|gives(?! up\\b)|tells|says)\\b",
+      std::regex::icase);
+  static const std::regex code("`[^`]*`");
+  if (const std::string why = objection_to(sentence); !why.empty()) return why;
+  const std::string text = std::regex_replace(sentence.text(), code, "``");
+  if (sentence.begins && std::regex_search(text, start, std::regex_constants::match_continuous))
+    return "a comment begins neither with a noun, nor with a verb, nor with 'True if'";
+  std::smatch found;
+  if (std::regex_search(text, found, word)) return "'" + found.str() + "' is a word to avoid";
   return "";
 }
 
@@ -463,10 +488,52 @@ TEST_CASE("house rules: a comment is understood when it is read once", "[house]"
   CHECK(wrong(longest + ".\n") == 0);
   CHECK(wrong(longest + "\n// more.\n") == 1);
   CHECK(wrong("/// A table:\n///   What    it is\n///   Who     he is\n") == 0);
-  for (const Source& source : sources({"common", "target", "proxy", "cli", "ec", "tests"}))
+  for (const Source& source : sources({"tests"}))
     for (const Sentence& sentence : sentences_of(source.text)) {
       INFO(source.path << ":" << sentence.line << ": " << sentence.text());
       CHECK(objection_to(sentence) == "");
+    }
+}
+
+TEST_CASE("house rules: a comment of a program names roles and actions", "[house]") {
+  const auto wrong = [](const std::string& text) {
+    std::size_t count = 0;
+    for (const Sentence& each : sentences_of(text))
+      count += objection_in_program(each).empty() ? 0 : 1;
+    return count;
+  };
+  // Begins of comments, alone and after code.
+  for (const char* begin : {"How many", "When", "Where", "Why", "Which", "Until", "Nothing",
+                            "Those", "It", "What", "Who", "Whose", "That", "Whether"}) {
+    INFO(begin);
+    CHECK(wrong(fmt::format("/// {} a drive has.\n", begin)) == 1);
+  }
+  CHECK(wrong("int a;  ///< why it failed\n") == 1);
+  CHECK(wrong("int a;  ///< number of tries\n  /// Until when.\nint b;\n") == 1);
+  CHECK(wrong("/// Number of tries.\n///\n/// It is small.\n") == 1);
+  // Later sentences of one comment, lines of one sentence, and code.
+  CHECK(wrong("/// Number of tries. When 0, none is made.\n/// It is small.\n") == 0);
+  CHECK(wrong("int a;  ///< number of tries,\n        ///< until it ends\n") == 0);
+  CHECK(wrong("/// what=status: the job of that id.\n") == 0);
+  // Words.
+  CHECK(wrong("/// Locks a name that someone else has.\n") == 1);
+  CHECK(wrong("/// Sends it to whomever it belongs.\n") == 1);
+  CHECK(wrong("/// Asks all others.\n") == 1);
+  CHECK(wrong("/// The view may lag behind the store.\n") == 1);
+  CHECK(wrong("/// Replicas in a past\n/// set.\n") == 1);
+  CHECK(wrong("/// Targets of past sets.\n") == 1);
+  CHECK(wrong("/// Gives the number of drives.\n") == 1);
+  CHECK(wrong("/// The target tells its load.\n") == 1);
+  CHECK(wrong("/// True if the record says so.\n") == 1);
+  // Text that only looks like them.
+  CHECK(wrong("/// The key in `BucketProps::others`. Waits for WriteBehind.\n") == 0);
+  CHECK(wrong("/// others_confirmed: all of them have it.\n") == 0);
+  CHECK(wrong("/// Stops when the client gives up.\n") == 0);
+  CHECK(wrong("say(\"it says so\");  // with others: none\n") == 1);
+  for (const Source& source : sources())
+    for (const Sentence& sentence : sentences_of(source.text)) {
+      INFO(source.path << ":" << sentence.line << ": " << sentence.text());
+      CHECK(objection_in_program(sentence) == "");
     }
 }
 
