@@ -54,10 +54,10 @@ class Operator:
         assert not self._failures, self._failures
 
     def settle(self):
-        """Takes back what a proxy that was stopped has carried out later, as an operator does who looks. After `stop`."""
+        """After `stop`: takes back what a proxy that stood still has carried out later, as a watchful operator does."""
         for node, flags in (self._flags() or {}).items():
             if flags & (MAINTENANCE | DECOMMISSION):
-                self._say(f"{node} is put aside, and nobody wants it: flags {flags}")
+                self._say(f"{node} leaves or is in maintenance without a request: flags {flags}")
                 self._change("stop-maintenance", [node])
 
     def _run(self, deck):
@@ -211,7 +211,7 @@ class Operator:
         raise AssertionError(f"{name} has not left within {PATIENCE} s: flags {flags}, alive {alive}")
 
     def _join(self, rng):
-        """As the target that it was, or with empty drives as one that nobody knows."""
+        """Rejoins as the target that it was, or with empty drives as one that the cluster does not know."""
         with self._guard:
             gone = sorted(self.gone - self._busy)
             if not gone:
@@ -238,7 +238,7 @@ class Operator:
         return None
 
     def _start(self, name, anew=False):
-        """Unless there is a fault at its machine: False. `anew`: with empty drives, and so as whoever has to have them."""
+        """Starts a target; False if a fault has its machine. Its drives are emptied with `anew`, or if its log demands that."""
         machine = self.site.machine_of(name)
         if not self.nemesis.take(machine):
             return False

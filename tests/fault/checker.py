@@ -134,7 +134,7 @@ class Register:
             if len(same) != 1 and op.etag in self.by_etag and self.by_etag[op.etag] in same:
                 same = [self.by_etag[op.etag]]
             if not same:
-                self._wrong(op, "nobody wrote these bytes")
+                self._wrong(op, "no client wrote these bytes")
                 return
             if self.by_etag.get(op.etag, same[0]) not in same:
                 self._wrong(op, "these bytes are not those of the version that the ETag names")
@@ -240,7 +240,7 @@ def check_register(register):
         if event.needs[:1] == ("is",) and event.needs[1] is not ABSENT and not event.optional:
             write = writes.get(event.needs[1])
             if write is None:
-                return [_line(register, "saw a version that nobody wrote", event)]
+                return [_line(register, "saw a version that no client wrote", event)]
             if write.call > event.ret:
                 return [_line(register, "saw a version before it was written", event, write)]
 
@@ -315,10 +315,10 @@ class _Search:
     """Depth first over (what is done, state), each visited once.
 
     What keeps it short: an observation that the state satisfies is taken at once (it changes nothing); a
-    value that somebody has still to see is not overwritten (it never comes back: values are unique). A write
-    whose readers have all begun is over in an instant, and of those that ask the same of the state before them
-    it does not matter which comes first, but for the time that each has left: only the most urgent is tried.
-    So are deletes. Values that nobody asks for any more are one state.
+    value that a reader has still to see is not overwritten (it never comes back: values are unique). A write
+    whose readers have all begun is over in an instant. The order of such writes does not matter if they ask the
+    same of the state before them, except for the time that each has left: only the most urgent is tried.
+    So are deletes. Values that no event needs any longer are one state.
     """
 
     def __init__(self, register):
@@ -381,7 +381,7 @@ class _Search:
         return self.needs_value.get(state, 0) & ~done if state is not ABSENT else 0
 
     def _alike(self, done, state):
-        """The state, or what stands for all values that nobody asks for any more."""
+        """The state, or what stands for all values that no event needs any longer."""
         forgotten = state is not ABSENT and state not in self.special and not self._still_needed(done, state)
         return "forgotten" if forgotten else state
 
@@ -563,5 +563,5 @@ def check_final(registers, bucket, found, listed):
             violations.append(f"{bucket}/{name}: listed with ETag {etag}: {get.line()}")
     for name in entries:
         if name not in found and (bucket, name) in registers:
-            violations.append(f"{bucket}/{name}: listed, but nobody looked")
+            violations.append(f"{bucket}/{name}: listed, but the judge did not read it")
     return violations

@@ -1,4 +1,4 @@
-"""Buckets with copies, seen from outside: how many copies there are, and whether anybody who reads notices what happens."""
+"""Buckets with copies, seen from outside: how many copies there are, and whether readers notice what happens."""
 
 import json
 import os
@@ -39,16 +39,16 @@ def wait_noted(cluster, seconds=60):
 
 
 def wait_settled(cluster, seconds=20):
-    """Until all replicas of every name are known to have the same: what writers left half done, when they died, is done."""
+    """Waits until every version is complete, also those that writers left pending when they died."""
 
     def left():
         return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets() if target in cluster.running}
 
-    wait_until(lambda: not any(left().values()), seconds, "what was being written is settled", every=0.1)
+    wait_until(lambda: not any(left().values()), seconds, "every version is complete", every=0.1)
 
 
 def copies_of(cluster, names, targets=None):
-    """{name: targets that have it}, of these names only; a name that nobody has is there, too."""
+    """{name: targets that have it}, of these names only, also of names that no target has."""
     found = {name: [] for name in names}
     for target in targets or cluster.targets():
         for name in attribute.objects(cluster.drives(target)):

@@ -56,7 +56,7 @@ def _valid(b):
 
 
 def _both_lengths(b):
-    """CL.TE and TE.CL: whoever believes the one and whoever believes the other see different requests."""
+    """CL.TE and TE.CL: a server that believes the length and one that believes the chunks see different requests."""
     payloads = {
         "smuggled behind the chunks": chunks(b"") + SMUGGLED,
         "smuggled inside": chunks(SMUGGLED),

@@ -15,7 +15,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 
 # Of a test that asks whether machine_is_busy.
-measures_time = pytest.mark.alone("its bounds are stricter where nobody else uses the machine")
+measures_time = pytest.mark.alone("its bounds are stricter where no other program uses the machine")
 
 
 def percentile(values, share):

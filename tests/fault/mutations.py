@@ -96,7 +96,7 @@ def going_back(model, rng):
 
 
 def dropped_write(model, rng):
-    """Somebody read a value that, by the records, nobody wrote."""
+    """A client read a value that, by the records, no client wrote."""
     read = pick(rng, of_kind(model, "get"))
     if read:
         model.ops.remove(put_of(model, read.value))
@@ -104,7 +104,7 @@ def dropped_write(model, rng):
 
 
 def refused_write_is_read(model, rng):
-    """A PUT that somebody saw the value of was answered with a 4xx: that promises no effect."""
+    """A PUT whose value a client saw was answered with a 4xx, which promises no effect."""
     read = pick(rng, of_kind(model, "get"))
     if read:
         put_of(model, read.value).status = 400
@@ -257,7 +257,7 @@ def of_another_name(model, rng):
 
 
 def list_lacks(model, rng):
-    """A list lacks an acknowledged name that nobody deleted."""
+    """A list lacks an acknowledged name that no client deleted."""
     victims = [(op, entry) for op in of_kind(model, "list") for entry in op.names
                if surely_there(model, entry[0], op)]
     victim = pick(rng, victims)

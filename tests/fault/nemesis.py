@@ -39,8 +39,8 @@ class Deck:
 
 
 class Nemesis:
-    """`kinds`: names of faults to choose from, each as often as it stands there. `run` belongs to one thread; whoever starts
-    nodes elsewhere takes their machines for so long."""
+    """`kinds`: names of faults to choose from; one that stands there twice is chosen twice as often. `run` belongs to one
+    thread. A thread that starts nodes elsewhere takes their machines meanwhile."""
 
     KINDS = ("kill_target", "kill_target", "kill_machine", "kill_proxy", "kill_etcd", "stop_target", "stop_target",
              "stop_machine", "isolate", "isolate", "split", "cut_pair", "one_way", "swizzle", "lose", "reset", "delay",

@@ -1,10 +1,10 @@
-"""Power cuts that are exact: what a program saw before the cut was so, and nobody hears what it sees in the midst of it.
+"""Exact power cuts: what a program saw before the cut was true, and no client hears what it sees during the cut.
 
 `LoopDisk.power_cut` shuts a file system down without flushing its journal. It is the only way here to lose what was not
 synced, but it takes a millisecond or more, and a sync that is under way meanwhile may return 0 although nothing of it
 reached the journal: the kernel drops the transaction, and the sync finds nothing left that it should wait for. Measured
 on Linux 6.18 with four programs that append 512 bytes and sync, in 1,050 cuts (xfs and ext4, fsync and fdatasync): 471
-syncs that returned 0 after the shutdown began, and whose bytes were gone behind the next mount; none that returned
+syncs that returned 0 after the shutdown began, and whose bytes were gone after the next mount; none that returned
 before. A program that goes on with such an answer tells its clients what no drive that loses power would have told it.
 
 So there are two kinds of cuts, each exact (0 in 1,050 and in 810 cuts of the same measurement).
@@ -17,7 +17,7 @@ import signal
 
 from harness.waiting import wait_until
 
-# killed: the programs are dead at the cut; what they had in the kernel's hands is cut off in the midst, and nobody is told.
+# killed: the programs are dead at the cut; their calls in the kernel are cut off, and no client gets an answer.
 # noticed: no call is under way at the cut; the programs go on and find that every call fails.
 KINDS = ("killed", "noticed")
 

@@ -48,7 +48,7 @@ def test_bad_links_make_it_slow_and_nothing_else(make_site, seed):
         phase("2 Mbit/s", 1.5, "m2", net.limit, 2)
         for seconds in (0.1, 1.0):
             phase(f"delay of {seconds} s", 1 + 3 * seconds, "m3", net.delay, seconds, seconds / 2, calm=True)
-        # Everybody's etcd answers a second late, but for those on its machine.
+        # etcd answers a second late, but not to the nodes on its machine.
         phase("slow etcd", 1.5 * TERM, "m1", net.delay, 0.4, 0.2, calm=True)
     finally:
         crowd.stop()
@@ -57,7 +57,7 @@ def test_bad_links_make_it_slow_and_nothing_else(make_site, seed):
     slowest = max(ops, key=lambda op: op.ret - op.call)
     print(f"detected: the slowest of {len(ops)} calls took {(slowest.ret - slowest.call) / 1e9:.1f} s")
     assert slowest.ret - slowest.call < scaled(PATIENCE) * 1e9, slowest.line()
-    assert not any(flags_of(cluster, target) >> 17 & 1 for target in cluster.targets()), "somebody is out"
+    assert not any(flags_of(cluster, target) >> 17 & 1 for target in cluster.targets()), "a target is out"
     site.wait_quiet(15)
     judge(site, NAMES)
 
@@ -125,5 +125,5 @@ def test_a_machine_that_everything_takes_seconds_to_reach_is_not_out(make_site, 
     print(f"injected: {seconds:.1f} s each way to {slow} on {hit} connections; detected: {'down' if flags >> 16 & 1 else 'not down'}, "
           f"{'out' if flags >> 17 & 1 else 'not out'}")
     assert hit > 0 and not flags >> 17 & 1
-    assert files_of(cluster, set(STILL)) == before, "what nobody wrote lies where it lay"
+    assert files_of(cluster, set(STILL)) == before, "objects that were not written lie where they lay"
     judge(site, NAMES)

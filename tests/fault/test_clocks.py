@@ -39,11 +39,11 @@ def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, s
             clocks[name].set_ahead(seconds)
             jumps.append(f"{name} {seconds:+} s")
             wait_until(lambda: offset_of(cluster, name, seconds), 5, f"the clock of {name} is wrong")
-            # The time of a signature is looked at by whoever is asked: who is more than five minutes away is told why.
+            # A node checks the time of a signature, and tells a caller that is more than five minutes off why it refuses.
             asked = call(cluster, name, "GET", "/v1/internal/nothing")
             refusals.append((asked.status, asked.text))
             assert (asked.status == 401 and "set the clocks" in asked.text) == (abs(seconds) > 300), asked
-            # Clients never hear of it, but that somebody cannot be had now.
+            # Clients only hear that an object is unavailable for now.
             for url in urls:
                 answer = http.request("GET", cluster.url("data", rng.choice(NAMES), url))
                 assert answer.status in (200, 404) or answer.status == 503 and answer.headers["Retry-After"], answer
@@ -70,7 +70,7 @@ def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, s
           f"clients saw {sorted(codes)}")
     assert refused == 3 and codes <= {0, 200, 204, 206, 404, 412, 503}, codes
     silent = [op.line() for op in ops if op.status == 0 and not (op.ret > away[0] and op.call < away[1])]
-    assert not silent, f"no answer, and nobody was dead: {silent[:5]}"
+    assert not silent, f"no answer, and no node was dead: {silent[:5]}"
     stage.wait_served()
     with Client(stage.recorder, "judge", urls) as judge:
         stage.check(judge, NAMES)

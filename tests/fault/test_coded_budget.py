@@ -74,7 +74,7 @@ def same_bytes(got, put):
 
 
 class Reading:
-    """Reads what nobody changes; a read that fails is tried once more, as any client would."""
+    """Reads objects that no writer changes; repeats a read that fails once, as any client would."""
 
     def __init__(self, seed, stored):
         self.seed, self.stored, self.names = seed, stored, sorted(stored)
@@ -100,7 +100,7 @@ class Reading:
 
 
 class Listing:
-    """Lists the names that nobody changes: each time all of them."""
+    """Lists the names that no writer changes: each time all of them."""
 
     def __init__(self, stored):
         self.names = sorted(stored)

@@ -1,5 +1,5 @@
-"""What drives do to coded objects (docs/reliability.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost nobody anything, one
-more costs an error and never a wrong byte, and what is missing is made again."""
+"""What drives do to coded objects (docs/reliability.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost no
+client anything, one more costs an error and never a wrong byte, and what is missing is made again."""
 
 import collections
 import os
@@ -92,7 +92,7 @@ def restart(stage, *targets):
 
 
 def wait_mended(cluster, bad, bodies):
-    """Until none of these files is there any more. A slice that was late is passed over, and nobody has seen what is in it: it is read
+    """Waits until none of these files is there any longer. Readers pass over a late slice without a look at its content: it is read
     until it is in time."""
 
     def mended():
@@ -372,7 +372,7 @@ def test_a_drive_fails_in_the_middle_of_a_rebuild(make_stage, seed, what):
     stage.kill(lost)
     disk = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.slices([disk.mountpoint])])
     if what == "read":
-        disk.rule("eio read data/ count=12")  # nobody else reads yet
+        disk.rule("eio read data/ count=12")  # no client reads yet
     else:
         wait_under_way(stage, alive)
         disk.rule(f"eio {what} data/ always")

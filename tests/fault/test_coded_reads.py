@@ -112,7 +112,7 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
         print(f"{kind}: {len(reader.reads)} reads, {again} of them tried again, the slowest since the loss took {reader.slowest_since(begun):.2f} s")
     for reader in readers:
         assert reader.problems == [], [(round(when - begun, 2), name, said) for when, name, said in reader.problems[:5]]
-        assert any(start > begun for start, _, _ in reader.reads), "nobody read after the loss"
+        assert any(start > begun for start, _, _ in reader.reads), "no client read after the loss"
 
 
 def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_others(make_cluster, seed):

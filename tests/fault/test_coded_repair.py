@@ -1,5 +1,5 @@
-"""Coded objects heal by themselves: slices that a dead target, or a lost file, took with it are made again at others, and what
-nobody needs goes (docs/decisions/019, "Repair" and "Slices that no record names")."""
+"""Coded objects heal by themselves. Slices that are lost with a target or a file are made again elsewhere, and slices that no
+record needs are dropped (docs/decisions/019, "Repair" and "Slices that no record names")."""
 
 import os
 import random
@@ -155,7 +155,7 @@ def states(cluster):
 
 
 def test_metrics_show_what_is_short_and_when_it_is_whole_again(five, seed):
-    """Nobody asks for anything: the proxy that leads counts by itself."""
+    """No client asks for anything: the primary counts by itself."""
     assert client.request("PUT", f"{five.endpoint}/v1/cluster/set-config?redundancy.interval=1s", expect=False).status == 200
     wanted = bodies(seed, count=4)
     five.fill("cut", wanted, durable=True)

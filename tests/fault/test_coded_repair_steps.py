@@ -106,7 +106,7 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
     steps.start(*others)
     wait_until_in_place(cluster)
     try:
-        wait_until(lambda: slices(cluster) == before, 40, "what nobody names has gone, and nothing else")
+        wait_until(lambda: slices(cluster) == before, 40, "what no record names has gone, and nothing else")
     except AssertionError as late:
         raise AssertionError(before, slices(cluster)) from late
     steps.end()

@@ -1,7 +1,7 @@
-"""Drives and nodes that go and come back under coded objects, or others in their place (docs/reliability.md D2 to D4, D6, G4): nobody reads
-anything old or is told that something is not there, and in the end each slice is there once, where its record says.
+"""Drives and nodes that go and come back under coded objects, or others in their place (docs/reliability.md D2 to D4, D6, G4). No
+client reads anything old or gets a wrong 404, and in the end each slice is there once, where its record says.
 
-What nobody needs any more goes within seconds here, not after half a minute: `safety.drop_later` is off everywhere.
+Slices that no record needs go within seconds here, not after half a minute: `safety.drop_later` is off everywhere.
 """
 
 import collections
@@ -56,7 +56,7 @@ def what_is_wrong(cluster, names, m):
     """{name: (what its record names, what there is)} where that is not the same, each once, or the record is not there m + 1 times."""
     records, slices = scan(cluster)
     targets = {cluster.nodes[target]["id"]: target for target in cluster.targets()}
-    wrong = {name: "nobody wants it" for name in (set(slices) | set(records)) - set(names)}
+    wrong = {name: "not a name of the test" for name in (set(slices) | set(records)) - set(names)}
     for name in names:
         if len({target for target, _ in records[name]}) != m + 1 or len(records[name]) != m + 1:
             wrong[name] = f"records at {[target for target, _ in records[name]]}"
@@ -137,8 +137,8 @@ def held_on(drives):
 
 @needs_ext4
 def test_nothing_lands_under_the_mount_point_of_a_drive_with_slices(make_stage, seed):
-    """D2: `umount -l` under readers and writers. The drive is out within seconds, nobody is refused twice, and with it back all is
-    there once."""
+    """D2: `umount -l` under readers and writers. The drive is out within seconds, and no client is refused twice. When
+    it is back, all is there once."""
     rng = seeded(seed, "coded D2")
     stage = make_returns(make_stage, 2, 1, targets=4, drives=2, fs="ext4")
     cluster = stage.cluster
@@ -198,8 +198,8 @@ def damage_aside(disk, directory, rng):
 
 @needs_ext4
 def test_a_drive_that_returns_is_read_through_at_once(make_stage, seed, tmp_path):
-    """What lies on it was out of sight: a bit that turned there is found, and the slice made anew, though nobody reads it and no scrub
-    comes round by itself. Other drives are left alone."""
+    """What lies on it was out of sight. A bit that flipped there is found, and the slice rebuilt, though no client reads it and no
+    scrub comes round by itself. Other drives are left alone."""
     rng = seeded(seed, "coded verified")
     stage = make_returns(make_stage, 2, 1, targets=4, drives=2, fs="ext4", settings={"scrub.period": "0s"})
     cluster = stage.cluster
@@ -301,7 +301,7 @@ def test_drives_of_others_are_not_taken_for_ones_own(make_stage, seed, tmp_path)
         said[target] = wait_until(lambda log=log, place=place: log.matching(f"drive not taken back drive={place} why=another drive"), 10,
                                   "it says so")[0]
     read_all(cluster, bodies)
-    # At a start it is a mistake of whoever starts it.
+    # At a start it is the operator's mistake.
     stage.kill(one, two)
     for target, place in ((one, places[ours]), (two, places[theirs])):
         line = refusal(stage, arguments_with(stage, target))

@@ -174,8 +174,8 @@ def test_a_reader_of_a_full_copy_whose_drive_stops_is_given_slices(make_stage, s
 @needs_fuse
 @pytest.mark.parametrize("layout", ["striped", "whole"])
 def test_a_drive_that_hangs_holds_up_no_reader_and_no_writer_for_longer_than_until_it_is_known(make_stage, seed, layout):
-    """C12: a call that has begun on it gives no answer. What others wait for it is given up: reads after a second, writes that have a slice
-    there when the drive is known to hang; from then on nobody waits, also for what is held by the calls that hang."""
+    """C12: a call that has begun on it gives no answer. Reads give up waiting for it after a second, writes with a slice there when the
+    drive is known to hang. From then on no client waits, not even for what the hanging calls hold."""
     rng = seeded(seed, "hangs", layout)
     hang_after = 4
     stage = make_stage(targets=8, drives=2, fs="ext4", faultable=True, size=96 * MIB, settings={"drive.hang_after": f"{hang_after}s"})

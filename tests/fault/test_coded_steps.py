@@ -1,6 +1,6 @@
 """Coded objects (docs/decisions/019): writes and deletes that are cut short at each step, while others read through two proxies.
 
-Slices that nobody needs any more go within seconds here, not after half a minute: `safety.drop_later` is off everywhere.
+Slices that no record needs go within seconds here, not after half a minute: `safety.drop_later` is off everywhere.
 """
 
 import threading
@@ -196,7 +196,7 @@ class Steps:
             return None
 
     def write_again(self, name):
-        """What was cut short stands in nobody's way."""
+        """What was cut short blocks no later write."""
         begun = time.monotonic()
         wait_until(lambda: self.judge.put(BUCKET, name, self.rng.choice((100, *SIZES))).status == 200, 20, f"{name} is written")
         print(f"{name} is written again after {time.monotonic() - begun:.2f} s")

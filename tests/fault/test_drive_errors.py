@@ -97,7 +97,7 @@ def test_a_failed_write_sends_new_objects_to_the_next_drive(make_stage, seed):
     moved = files_of(stage, "t1", other)
     assert set(mine[:10]) <= set(moved) and drive.stats()["eio.write"] == 1
     assert len(stage.data_files("t1", drive.mountpoint)) <= files
-    # Now the other one as well: whoever asks next gets an error or a drive that is still in, until none is.
+    # Now the other one as well: the next writes get an error, or a drive that is still in, until none is.
     other.rule("eio write data/ always")
     answers = [judge.put("data", f"n-{i:04}", 300_000) for i in range(100, 120)]
     names += [f"n-{i:04}" for i in range(100, 120)]

@@ -55,7 +55,7 @@ def test_a_drive_that_vanishes_serves_again_when_it_is_mounted(make_stage, seed)
         assert {judge.put("data", name, 10).status for name in mine[:3]} == {503}
         assert {judge.get("data", name).status for name in names if name not in mine} == {200}
         if turn == 0:
-            # Somebody else's, empty: it is not written to.
+            # An unknown disk, empty: it is not written to.
             other = disk.lab.disk("other", "ext4")
             other.mountpoint = disk.mountpoint
             other.mount()
@@ -124,7 +124,7 @@ def test_a_drive_whose_sync_failed_stays_out_until_it_is_mounted_anew(make_stage
     wait_let_go(stage, "t1", disk)
     hits = sum(disk.daemon.stats().values())
     disk.daemon.clear()
-    # The disk is well again, but nobody knows what memory has of it.
+    # The disk works again, but what memory has of it is not trusted.
     stays_out(stage, "t1", disk)
     assert judge.get("data", mine[1]).status == 503
     disk.umount()

@@ -1,4 +1,4 @@
-"""Drives that fill up, vanish, are of several sizes, or are somebody else's (docs/reliability.md C4, D1 to D4, D9)."""
+"""Drives that fill up, vanish, differ in size, or belong to other nodes or clusters (docs/reliability.md C4, D1 to D4, D9)."""
 
 import errno
 import json
@@ -27,7 +27,7 @@ pytestmark = needs_ext4
 
 
 def fill(mountpoint):
-    """Takes the last block of a file system, as somebody else's file might. Returns the path of the file."""
+    """Takes the last block of a file system, as a file of another program might. Returns the path of the file."""
     path = mountpoint / "ballast-of-the-test"
 
     def is_full():
@@ -143,7 +143,7 @@ def read_at(cluster, target, name):
 
 
 def test_where_one_of_three_replicas_is_full_nothing_is_stored_at_the_others(make_stage):
-    """C4: the old version stays what everybody reads, whichever replica is asked, and when the owner has died, too."""
+    """C4: all clients read the old version, whichever replica they ask, also when the owner has died."""
     cluster, name, path = three_replicas_one_full(make_stage)
     for _ in range(5):
         begun = time.monotonic()
@@ -162,11 +162,11 @@ def test_where_one_of_three_replicas_is_full_nothing_is_stored_at_the_others(mak
     wait_until(lambda: cluster.put("three", name, b"after", expect=False).status == 200, 20, "there is room again")
     for target in ("t1", "t2", "t3"):
         wait_until(lambda: read_at(cluster, target, name).body == b"after", 10, f"{target} has it")
-    wait_until(lambda: not any(unsettled(cluster).values()), 20, "all is settled")
+    wait_until(lambda: not any(unsettled(cluster).values()), 20, "every version is complete")
 
 
 def test_what_one_replica_has_stored_when_another_is_full_is_settled_when_there_is_room(make_stage):
-    """The room went between the question and the answer, so one replica has the new version: nobody sees it until all have it."""
+    """The room went between the question and the answer, so one replica has the new version: no client sees it until all have it."""
     without = {f"t{i}": {"TARN_FAIL_POINTS": "safety.copies_room=off"} for i in (1, 2, 3)}
     cluster, name, path = three_replicas_one_full(make_stage, environment=without)
     assert cluster.put("three", name, b"after" * 100_000, expect=False).status == 507
@@ -184,7 +184,7 @@ def test_what_one_replica_has_stored_when_another_is_full_is_settled_when_there_
     assert seen_at("t2", "t3") == {(200, b"before")}
     cluster.start("t1")
     os.unlink(path)
-    wait_until(lambda: not any(unsettled(cluster).values()), 30, "all is settled")
+    wait_until(lambda: not any(unsettled(cluster).values()), 30, "every version is complete")
     assert {read_at(cluster, target, name).body for target in ("t1", "t2", "t3")} == {b"after" * 100_000}
 
 
@@ -280,8 +280,8 @@ def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage,
     def up(disk):
         return cluster.metric("t1", "tarn_drive_up", drive=str(disk.mountpoint)) == 1
 
-    # Two of three, one after the other: between them all copies are made again. The note that a name is deleted is not: where
-    # both drives had it, nobody can say after that whether there was something.
+    # Two of three, one after the other: between them all copies are made again. The tombstone of a name is not: where both
+    # drives had it, no drive shows afterwards whether the object existed.
     single, there = len(names), names
     for disk, load in ((busy, True), (idle, False)):
         crowd = Crowd([stage.client(f"{disk.name}-{i}", timeout=20) for i in range(4)],

@@ -85,12 +85,12 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_stage, how, seed):
                and cluster.put("still", "refused", b"r").status == 503, LEASE_SECONDS + 1, "reads are marked, writes refused")
     seconds = time.monotonic() - begun
     assert cluster.get("still", "s0", headers={"Cache-Control": "no-cache"}).status == 503
-    # Nor whether somebody has another version of it.
+    # Nor can the target know whether another one has a newer version.
     assert cluster.get("still", "s0", headers={"If-Match": '"other"'}).status == 503
     assert "Tarn-Stale" in cluster.get("still", "s0", headers={"Range": "bytes=100000-"}).headers
     # Another owner may have taken it meanwhile.
     assert cluster.get("still", "nobody-wrote-it").status == cluster.head("still", "nobody-wrote-it").status == 503
-    # Nobody knows whether the last of these does not exist. Each waits for etcd as long as it may.
+    # It is unknown whether the last of these exists. Each call waits for etcd as long as it may.
     calls = [(proxy, *words) for proxy in ("p1", "p2") for words in (
         ("POST", "new", "create-bck"), ("DELETE", "still", "destroy-bck"), ("HEAD", "unknown"))]
     with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
@@ -114,7 +114,7 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_stage, how, seed):
         cluster.start("etcd1")
     else:
         cluster.cont("etcd1")
-    # Nobody's names have gone elsewhere meanwhile.
+    # No names have gone to other owners meanwhile.
     assert owners(cluster) == before
     wait_until(lambda: cluster.put("still", "healed", b"h").status == 200 and is_fresh(read("s0"))
                and is_fresh(read("s0", "p2")), 10, "all heals")
@@ -222,7 +222,7 @@ def test_a_proxy_that_missed_forgotten_changes_reads_all_anew(make_stage, seed):
 
 
 class Retrying(Work):
-    """Whoever gets no answer asks again through the other proxy, up to twice: that one may be the next to be killed."""
+    """A client that gets no answer asks again through the other proxy, up to twice: that one may be the next to be killed."""
 
     def __init__(self, *words):
         super().__init__(*words)

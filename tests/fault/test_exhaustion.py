@@ -36,7 +36,7 @@ for line in sys.stdin:
 @needs_memory
 @pytest.mark.gate("A5")
 def test_uploads_are_refused_before_memory_runs_out(make_stage, tmp_path):
-    """A5: 64 uploads under way at once in 64 MiB: 503 for those that find no room, the others get through, nobody is killed."""
+    """A5: 64 uploads under way at once in 64 MiB: 503 for those that find no room, the others get through, no process is killed."""
     # Drives on a disk: pages of a file system in memory would count as the target's own.
     stage = make_stage(targets=1, drives=1, directory=tmp_path / "cluster")
     cluster, size, begun = stage.cluster, 4 * MIB, 700_000

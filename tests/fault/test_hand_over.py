@@ -135,8 +135,8 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
 
 
 def test_who_is_gone_in_the_middle_of_a_body_holds_up_no_name(make_cluster):
-    """A client's machine is gone without a word while it sends a body, and then the name gets another owner, who waits for
-    the write that was begun. Somebody may be slow for http.body_rate_window; who is gone is noticed long before."""
+    """A client's machine vanishes while it sends a body, and then the name gets another owner, which waits for that
+    write. A client may be slow for http.body_rate_window; one that vanished is noticed long before."""
     cluster = make_cluster(apart=True, targets=2, drives=1, settings={"http.body_rate_window": "1h"})
     cluster.expect_errors(ERRORS)
     wait_until_in_place(cluster)

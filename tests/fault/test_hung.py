@@ -23,7 +23,7 @@ needs_fuse = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_n
 
 
 class Waiting:
-    """Calls that nobody waits for yet, each in a thread and with a client of its own."""
+    """Calls in flight, for which the test waits later; each has a thread and a client of its own."""
 
     def __init__(self, stage, calls):
         self.ops = []
@@ -214,7 +214,8 @@ def test_a_target_with_a_drive_that_hangs_stops_promptly(make_stage, seed):
 @needs_fuse
 @needs_ext4
 def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_then_nobody(make_stage, seed):
-    """C12, for copies on nodes: writes that the drive has in hand are refused when it is out, all that come then at once; readers are served by the other replica from then on."""
+    """C12, for copies on nodes. Writes that wait for the drive are refused when it is out, later ones at once. From then on the other
+    replica serves readers."""
     stage = make_stage(targets=2, drives=1, fs="ext4", recording=True, settings={"http.idle_timeout": "120s"})
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
@@ -224,7 +225,7 @@ def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_the
     names = [*of_well, *of_hung]
     for name in names:
         assert cluster.put("two", name, b"before").status == 200
-    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 10, "all is settled")
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 10, "every version is complete")
     hung = stage.disks["t2"][0]
     for path, _ in stage.data_files("t2", hung.mountpoint):
         hung.forget(path)
@@ -276,7 +277,7 @@ def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_the
     wait_until(lambda: metric("hung") == 0, 20, "the drive is in again")
     for name in names:
         wait_until(lambda: put(name, b"after")[0].status == 200, 20, f"{name} is written again")
-    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 20, "all is settled")
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 20, "every version is complete")
     for name in names:
         for target in ("t1", "t2"):
             answer = http.request("GET", cluster.url("two", name, base=cluster.url_of(target)), expect=False)

@@ -27,7 +27,7 @@ def test_no_acknowledgement_after_the_lease_has_ended(make_stage, seed):
     redirect = cluster.put("data", "slow", body, follow=False)
     assert redirect.status == 307
     time.sleep(rng.uniform(0, 1))
-    # The store stops answering, so that nobody renews; then the commit is done, and the reply waits.
+    # The store stops answering, so that no lease is renewed; then the commit is done, and the reply waits.
     cluster.stop("etcd1")
     try:
         begun = time.monotonic()

@@ -122,8 +122,8 @@ def lose_another(stage, judge, seed, second, names):
 
 
 def test_a_target_that_stands_still_is_read_past(make_stage, seed):
-    """A4: stopped for less than a lease, then for more. Whoever asks more than 3 s after it stopped is answered by others; nothing old
-    is read, and what it acknowledges when it goes on is not lost."""
+    """A4: stopped for less than a lease, then for more. Other targets answer requests that come more than 3 s after the stop. Nothing
+    old is read, and what it acknowledges when it goes on is not lost."""
     rng = seeded(seed, "stopped target")
     stage = start(make_stage, drives=1)
     cluster, said, failures = stage.cluster, [], 0
@@ -151,7 +151,7 @@ def test_a_target_that_stands_still_is_read_past(make_stage, seed):
     finally:
         writers.stop()
     print(f"injected: {'; '.join(said)}")
-    assert failures > 0, "nobody noticed that it stood still"
+    assert failures > 0, "no client noticed that it stood still"
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES, "two", only=lambda op: op.bucket == "two")
         stage.check(judge, WRITTEN, only=lambda op: op.bucket == "data")
@@ -274,7 +274,7 @@ def test_what_is_deleted_while_its_drive_is_away_stays_deleted(make_stage, lab, 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage, lab):
-    """D1: nobody waits for what cannot be read back any more; the next attempt goes to the other drive."""
+    """D1: no client waits for what can no longer be read back; the next attempt goes to the other drive."""
     stage = start(make_stage, drives=2, faulty=True)
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
     cluster.expect_errors(DRIVE_ERRORS)

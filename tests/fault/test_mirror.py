@@ -103,7 +103,7 @@ def test_load_with_kills_keeps_copies_in_step(make_stage, seed):
 
 @needs_ext4
 def test_what_a_reader_saw_outlives_the_drive_it_came_from(make_stage, seed):
-    """No version is seen before every copy of it is prepared: the drive that somebody saw it on dies right then."""
+    """No version is seen before every copy of it is prepared: the drive on which a client saw it dies right then."""
     stage = make_stage(targets=1, drives=2, fs="ext4")
     cluster, judge = stage.cluster, stage.client("judge", timeout=20)
     cluster.expect_errors(MIRROR_ERRORS)
@@ -232,7 +232,7 @@ def test_a_drive_does_not_catch_up_with_what_lies_on_one_that_is_away(make_stage
 
 @needs_ext4
 def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
-    """Three drives, two copies: one drive goes, and every object has two copies again without anybody asking."""
+    """Three drives, two copies: one drive goes, and every object has two copies again without a request."""
     stage = make_stage(targets=1, drives=3, fs="ext4")
     cluster, judge = stage.cluster, stage.client("judge", timeout=20)
     cluster.expect_errors(MIRROR_ERRORS)

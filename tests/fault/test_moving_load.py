@@ -15,14 +15,14 @@ from load import Crowd
 from machines import TERM
 from workload import ERRORS, Work
 
-OBJECTS = [f"o-{i:06}" for i in range(dose(600, 20_000))]  # of a bucket that nobody writes to
+OBJECTS = [f"o-{i:06}" for i in range(dose(600, 20_000))]  # of a bucket that no client writes to
 NAMES = [f"n-{i:04}" for i in range(40)]
 SLOW = "" if FULL else "move.send=sleep:15"  # so that clients meet what moves: of few objects, too
 SECONDS = dose(60, 900)  # for a change to end
 
 
 class RetryingWork(Work):
-    """Whoever gets no answer, or a 5xx, asks once more, as SDKs do; `failures` are those who then got none either."""
+    """A client that gets no answer, or a 5xx, asks once more, as SDKs do; `failures` are those that then failed, too."""
 
     def __init__(self, *words):
         super().__init__(*words)

@@ -79,7 +79,7 @@ def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
 
 
 def test_what_a_killed_writer_left_is_done_although_nobody_asks(make_stage):
-    """The other replica has the new version, the owner died before it had it, and is back before anybody took its names."""
+    """The other replica has the new version. The owner died before it had it, and is back before another target took its names."""
     stage = make_stage(targets=3, drives=1)
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
     make_bucket(cluster)
@@ -88,7 +88,7 @@ def test_what_a_killed_writer_left_is_done_although_nobody_asks(make_stage):
     stage.kill("t1")
     stage.start("t1", fail_points={"t1": "copies.before_own=kill"})
     wait_until_in_place(cluster)
-    wait_settled(cluster)  # nobody looks through its drives for another reason
+    wait_settled(cluster)  # no target walks through its drives for another reason
     begun, version = time.monotonic(), stored_map(cluster)["version"]
     assert judge.put("two", name, 5000).status in (0, 503)
     stage.wait_gone("t1")

@@ -1,5 +1,5 @@
-"""Machines that do not reach each other, or badly (docs/reliability.md N1 to N6, N9, A4, F4): nodes without a quorum say so, and nobody
-owns what another one owns."""
+"""Machines that do not reach each other, or badly (docs/reliability.md N1 to N6, N9, A4, F4): nodes without a quorum say so, and no
+two nodes own the same name."""
 
 import random
 import time
@@ -101,9 +101,9 @@ def one_machine_alone(site, machine, mine, copied):
         wait_until(lambda: put_at(site, "p1", fresh) == 200, 5, f"names of {target} are written elsewhere", every=0.1)
         late = http.request("PUT", old.headers["Location"], b"late" * 25, timeout=8)
         assert late.status == 503, late
-        # It has one that nobody wrote elsewhere: not gone, and not to be had.
+        # The only copy is on the target that is cut off: 503, and not 404.
         assert get_at(site, "p1", held)[0] == 503
-        # What has a copy elsewhere is read there; nobody wrote it either.
+        # A name with a copy elsewhere is read there; it was not written either.
         assert get_at(site, "p1", copied, bucket=OWN_COPIED) == (200, False)
 
     return faulty(site, lambda: site.network.shut(machine, others), look)

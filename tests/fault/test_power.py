@@ -66,7 +66,7 @@ def test_acknowledged_puts_survive_a_power_cut(make_stage, fs, seed):
           f"{stage.recovered('t1', 'work_files')} unfinished ones removed, {stage.recovered('t1', 'lost_records')} "
           f"records without a file, {report.unknown} writes without an answer")
     assert cuts == 2 * CUTS
-    # Every acknowledged PUT was in the index itself: adoption is for those that nobody was told about.
+    # Every acknowledged PUT was in the index itself: only files of PUTs without an answer are adopted.
     unknown = sum(op.op == "put" and op.outcome == "unknown" for op in stage.recorder.ops())
     assert adopted <= unknown, f"{adopted} files had to be adopted, but only {unknown} PUTs had no answer"
     stage.wait_tidy(len(judge.list("data").names))

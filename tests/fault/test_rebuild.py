@@ -1,5 +1,5 @@
-"""Rebuild as a job (docs/operations.md): it begins by itself when something is lost, tells how far it is, obeys limits, goes on
-after a restart of whoever does it or shows it, and ends when nothing is missing that can be made."""
+"""Rebuild as a job (docs/operations.md): it begins by itself when something is lost, tells how far it is, and obeys limits. It
+goes on after a restart of its driver or of a target that works, and ends when nothing is missing that can be made."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def test_a_lost_target_begins_a_job_that_ends_when_all_is_made(make_cluster):
                       30, "it tells how far it is", every=0.05)
     assert all(told["rate"] < 2 * 256 * 1024 and told["by_missing"] for told in seen), seen
     assert left(cluster) > 0 and jobs.status(cluster, job)["end_time"] == 0
-    # Whoever shows it may be gone for a while; whoever does it, too.
+    # A target that works for it may be gone for a while.
     cluster.kill("t4")
     cluster.start("t4")
     print(f"injected: t2 with {held} slices lost, t4 killed in the middle of the rebuild; detected: job {job} goes on")
@@ -87,7 +87,7 @@ def without_ceiling(cluster):
 
 
 def test_a_rebuild_is_stopped_and_started(make_cluster):
-    """The stop holds though a newer map comes, by which nobody has looked yet."""
+    """The stop holds though a newer map comes, by which no target has walked yet."""
     cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     cluster.create_bucket("two", {"mirror": ON_NODES | {"copies": 2}})
     short = lose_one_and_stop(cluster)
@@ -131,14 +131,14 @@ def test_a_new_target_does_not_wait_for_repairs_under_way(make_cluster):
 
 
 def test_a_stop_is_over_when_more_is_lost(make_cluster):
-    """Here a target that is put aside: nobody has to remember the stop."""
+    """Here a target in maintenance: the operator need not remember the stop."""
     cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     lose_one_and_stop(cluster)
     without_ceiling(cluster)
     put_aside(cluster, "t4")
     wait_whole(cluster, wanted, but=["t2"])
     wait_until(lambda: any(log.matching("more is lost") for log in cluster.logs.values()), 10, "a log says so")
-    print("injected: t4 put aside behind a stop; detected: it is over, all slices are made again")
+    print("injected: t4 put aside after a stop; detected: it is over, all slices are made again")
     read_all(cluster, wanted)
 
 
@@ -161,8 +161,8 @@ def lose_slices(cluster, target):
 
 
 def test_what_a_second_loss_endangers_does_not_wait_for_what_the_first_began(make_cluster, seed):
-    """Under a ceiling that makes a rebuild long, a target dies, and behind that another one loses what its drive had: whoever makes
-    objects again that bear one more loss leaves them for those that bear none, and has these first."""
+    """Under a ceiling that makes a rebuild long, a target dies, and then another one loses what its drive had. Targets interrupt the
+    repair of objects that survive one more loss, and first repair those that survive none."""
     settings = {"target.out_after": "2s", "rebalance.bandwidth": "32KiB", "rebuild.bandwidth_min": "0B"}
     cluster = make_cluster(targets=6, drives=1, settings=settings)
     cluster.expect_errors(r" (error|warn) (recovery|drive|target|http|repair) ")
@@ -245,7 +245,7 @@ def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
 
 
 def test_a_rebuild_goes_on_when_the_proxy_that_shows_it_dies(make_cluster):
-    """Targets make what is missing whoever shows it, and another proxy goes on with the job."""
+    """Targets make what is missing whichever proxy drives the job, and another proxy goes on with it."""
     cluster, wanted = make(make_cluster, options={"meta": "etcd", "proxies": 2}, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     cluster.kill("t2")
     (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)

@@ -40,7 +40,7 @@ def test_objects_that_wait_for_a_target_say_for_which_and_until_when(make_cluste
     its = wait_until(all_wait, 60, "all objects with a slice there wait for it")
     assert its["node"] == away and its["targets"], its
     assert 0 < its["down_seconds"] < 600 and its["down_seconds"] + its["out_in_seconds"] == pytest.approx(600, abs=1), its
-    assert jobs.told(cluster, "rebuild")["seconds_left"] is None, "nobody knows when it is back"
+    assert jobs.told(cluster, "rebuild")["seconds_left"] is None, "it is unknown when it is back"
     bucket = cluster.redundancy("cut")
     assert [(each["why"], each["node"], each["objects"]) for each in bucket["waits"]] == [("waits_for_node", away, len(held))], bucket
     cli = Cli(cluster.endpoint)
@@ -131,7 +131,7 @@ def test_targets_without_room_are_named(make_cluster):
 @pytest.mark.gate("rebuild")
 def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
     """The ceiling of rebuilds alone, below the floor, which it wins against."""
-    # A slice takes five seconds: nobody is done before all has been seen.
+    # A slice takes five seconds: no target is done before the test has seen all.
     cluster, wanted = make(make_cluster, count=48, **{"rebuild.bandwidth_max": "64KiB", "rebuild.floor": "1MiB"})
     cluster.kill("t2")
     (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)

@@ -52,7 +52,7 @@ def is_over(cluster, job):
 
 
 def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
-    """From whole objects to slices, to others, and back: no version is lost or comes back, whoever is killed meanwhile."""
+    """From whole objects to slices, to others, and back: no version is lost or comes back, whichever target is killed meanwhile."""
     rng = seeded(seed, "recode")
     slow = {f"t{i}": "recode.before_read=sleep:20" for i in range(1, 6)}
     stage = make_stage(targets=5, drives=1, fail_points=slow)
@@ -104,7 +104,7 @@ def slow_to_read(stage):
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 @pytest.mark.gate("changes of coding")
 def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
-    """The owner reads what is there for a long time, and then somebody has written something else."""
+    """The owner takes long to read the old content, and meanwhile a client writes something else."""
     rng = seeded(seed, "overwritten")
     stage = make_stage(targets=2, drives=1, faulty=True)
     cluster = stage.cluster

@@ -1,4 +1,4 @@
-"""All targets of a cluster are restarted one after the other under load: nobody who reads copied data notices, and nothing
+"""All targets of a cluster are restarted one after the other under load: no reader of copied data notices, and nothing
 moves but what was written meanwhile (docs/reliability.md A1, N1)."""
 
 import hashlib
@@ -19,7 +19,7 @@ from load import Crowd
 from stage import Churn
 from test_moving_load import moved_bytes
 
-STILL = [f"o-{i:04}" for i in range(120)]  # nobody writes to these
+STILL = [f"o-{i:04}" for i in range(120)]  # no client writes to these
 NAMES = [f"n-{i:04}" for i in range(24)]
 # As users have it; other tests do without, for their own sake.
 NOTICE = {"shutdown.notice": "1s"}
@@ -36,8 +36,8 @@ def start(make_stage, **options):
 
 
 class Load:
-    """Readers through the redirect and through the relay, of what nobody writes and of what is written meanwhile, and
-    writers."""
+    """Readers through the redirect and through the relay, of objects that no client writes and of others, and
+    writers of the others."""
 
     def __init__(self, stage, seed):
         cluster = stage.cluster
@@ -89,14 +89,14 @@ def test_a_rolling_restart_fails_no_read_and_moves_only_what_was_written_meanwhi
     wait_settled(cluster)
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES + STILL, "two")
-    assert files_of(cluster, set(STILL)) == before, "what nobody wrote lies where it lay"
+    assert files_of(cluster, set(STILL)) == before, "objects that were not written lie where they lay"
     assert not load.direct.failures, load.direct.lines()
     assert not load.relayed.failures, load.relayed.lines()
     assert load.direct.count > 200 and load.relayed.count > 200
 
 
 def test_kills_of_all_targets_fail_no_relayed_read_of_what_is_not_being_written(make_stage, seed):
-    """kill -9: whoever is redirected may come to a closed door for a moment, whoever is relayed does not notice."""
+    """kill -9: a client that is redirected may be refused for a moment; one that is relayed does not notice."""
     rng = seeded(seed, "rolling kills")
     stage = start(make_stage)
     cluster, gaps = stage.cluster, []
@@ -122,7 +122,7 @@ def test_kills_of_all_targets_fail_no_relayed_read_of_what_is_not_being_written(
     wait_settled(cluster)
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES + STILL, "two")
-    assert files_of(cluster, set(STILL)) == before, "what nobody wrote lies where it lay"
+    assert files_of(cluster, set(STILL)) == before, "objects that were not written lie where they lay"
     assert not relayed.failures, relayed.lines()
     assert max(gaps) <= scaled(3), direct.lines()
 
@@ -144,7 +144,7 @@ def test_a_target_that_ends_gives_its_names_away_and_lets_readers_have_the_rest(
         ending, begun = cluster.pid("t1"), time.monotonic()
         os.kill(ending, signal.SIGTERM)
         cluster.running.discard("t1")
-        # Whoever was sent there before proxies knew is served.
+        # A client that was sent there before proxies knew is served.
         late = http.request("GET", cluster.url("data", large, cluster.url_of("t1")), headers={"Range": "bytes=0-9"})
         assert late.status == 206 and late.body == body[:10]
         wait_until(lambda: cluster.put("data", other, b"new").status == 200, LEASE, "a write is taken by another target")

@@ -141,7 +141,7 @@ def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
     os.remove(path_of("data", "n-0"))
     flip(path_of("data", "n-2"), 0)
     flip(path_of("mir", "n-0"), 1000)
-    assert counted("data")[2] == 0, "nobody knows of it yet"
+    assert counted("data")[2] == 0, "no target knows of it yet"
     job = cli("scrub", "start", "--wait")
     assert job.returncode == 7 and all(f"ais://{name}" in job.stderr for name in ("data/n-0", "data/n-2", "mir/n-0")), job
     wait_counted("data", len(single) - 2, 0, 2, ["n-0", "n-2"])
@@ -207,7 +207,7 @@ def test_everything_is_read_within_the_period_without_being_asked_for(make_clust
     path = rng.choice(sorted(files(cluster, "two")))
     flip(path, 1000)
     wait_until(lambda: findings(cluster).get(str(path), {}).get("outcome") == "repaired", 30, "the flip is found and repaired")
-    print("injected: a flip that nobody reads; detected: found and repaired by the scrub that goes on by itself")
+    print("injected: a flip that no client reads; detected: found and repaired by the scrub that goes on by itself")
     again = wait_until(lambda: (now := jobs.told(cluster, "scrub")["oldest_verified_ns"]) > first and now, 30, "it goes on and on")
     assert (again - first) / 1e9 < 30
     # Nothing is read that was not asked for.

@@ -156,7 +156,7 @@ def test_an_etcd_without_space_stops_changes_and_no_objects(make_stage, seed):
         assert failing(cluster, "commit") and not failing(cluster, "lease"), "the alert that docs/metrics.md names"
         time.sleep(scaled(TERM + 1))  # leases go on to be renewed
         calls, bad = unanswered(stage, since)
-        # A target that ends is not taken over: nobody can say so in the store. Its names answer 503, and come back.
+        # A target that ends is not taken over: no proxy can note that in the store. Its names answer 503, and come back.
         dead = rng.choice(("t1", "t2"))
         (name,) = cluster.names_owned_by(dead, "data", 1)
         stage.kill(dead)

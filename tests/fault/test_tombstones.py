@@ -1,4 +1,4 @@
-"""What is remembered of deletes (tombstones): it goes after its time, and not while somebody may bring the object back."""
+"""Tombstones go after their time, and not while a drive or target may bring the object back."""
 
 import re
 import shutil
@@ -72,7 +72,7 @@ def test_tombstones_go_after_their_time(make_stage):
 
 
 def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
-    """It may hold what was deleted: here it does, since nobody could ask it."""
+    """It may hold what was deleted: here it does, since no target could ask it."""
     stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
     assert change(cluster, "t1", "POST", "disable-mp", first, "?dntres=true").status == 200
@@ -87,7 +87,7 @@ def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
 
 
 def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage):
-    """Nobody remembers what was deleted meanwhile."""
+    """There are no tombstones any longer of what was deleted meanwhile."""
     stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
     assert change(cluster, "t1", "DELETE", "detach-mp", first, "?dntres=true").status == 200
@@ -149,7 +149,7 @@ def test_a_target_that_was_away_for_too_long_is_not_let_in_with_what_it_has(make
     delete(cluster, names[:5])
     away = cluster.nodes["t2"]["id"]
     wait_until(lambda: away not in [node["id"] for node in stored_map(cluster)["nodes"]], 20, "t2 is out of the map", every=0.1)
-    wait_until(lambda: forgotten(cluster, "t1") >= 5, 10 * KEEP, "nobody can bring them back: forgotten", every=0.1)
+    wait_until(lambda: forgotten(cluster, "t1") >= 5, 10 * KEEP, "no target can bring them back: forgotten", every=0.1)
     stage.start("t2", ready=False)
     stage.wait_gone("t2")
     cluster.logs["t2"].wait_for("it was away for too long")

@@ -118,7 +118,7 @@ def test_a_target_that_was_stopped_for_a_moment_is_heard_as_soon_as_it_goes_on(m
 
 
 def test_a_target_whose_loop_hangs_says_so(make_cluster, tmp_path):
-    """Its own loop for heartbeats must not hide that nobody is served any more."""
+    """Its own loop for heartbeats must not hide that no client is served any longer."""
     cluster = make_cluster(targets=2, drives=1, start=False)
     cluster.up(fail_points={"t1": held_up(13, tmp_path / "held")})
     hold(cluster, "t1", tmp_path / "held")

@@ -154,8 +154,8 @@ def wait_placed(cluster, bucket, names, copies, seconds=20):
 
 
 def carried(ops, verdicts):
-    """What of a history is needed to judge what comes after it: who wrote what is there at the end, as the judge has seen it,
-    and the writes whose effect nobody has seen and that may still come."""
+    """The part of a history that is needed to judge what comes after it: the writes of what the judge found at the end, and the
+    writes whose effect no client has seen and that may still come."""
     found = [get for verdict in verdicts for get, _ in verdict.found.values() if get.outcome == "done"]
     assert all(get.value is not None for get in found), [get.line() for get in found if get.value is None]
     kept = [dataclasses.replace(get, op="put", total=-1) for get in found]

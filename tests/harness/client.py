@@ -188,7 +188,7 @@ class Stream:
         return self._chunks
 
     def read_at_least(self, size):
-        """Pieces until `size` bytes have come, or the end."""
+        """Reads until `size` bytes have come, or the end."""
         data = bytearray()
         for chunk in self._chunks:
             data += chunk

@@ -310,7 +310,7 @@ class Cluster:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def _end_before_etcd(self):
-        """Members of etcd that are told to end together wait 7 s for each other: these are killed when nobody uses them."""
+        """Kills members of etcd when no node uses them: told to end together, they would wait 7 s for each other."""
         for role in "tp":
             running = [name for name in self.nodes if name[0] == role and process_is_alive(self.pid(name))]
             for name in running:

@@ -129,7 +129,7 @@ def revision(url):
 
 
 def forget_changes(url):
-    """Compaction: whoever has not seen all changes cannot be told them any more."""
+    """Compaction: a watcher that has not seen all changes can no longer get them."""
     call_etcd(url, "/v3/kv/compaction", {"revision": str(revision(url)), "physical": True})
 
 

@@ -39,7 +39,7 @@ def kv(cluster, verb, body):
     """One call of the meta store: etcd's gateway, or that of the store in the one proxy."""
     path = f"/v3/kv/{verb}"
     members = [name for name in cluster.nodes if name.startswith("etcd")]
-    # The last one may be just the one that is cut off: whoever polls asks the others again soon.
+    # The last one may be just the one that is cut off: a caller that polls asks the others again soon.
     seconds = 10 if len(members) == 1 else 2
     for member in members:
         try:

@@ -165,7 +165,7 @@ class Site:
     def with_addresses(self, text, own):
         for name, address in self.names.items():
             text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", address, text)
-        assert f".svc.{self.domain}" not in text, f"nobody has the name in {text}"
+        assert f".svc.{self.domain}" not in text, f"no pod has the name in {text}"
         return text.replace("0.0.0.0:", f"{own}:").replace("127.0.0.1:", f"{own}:")
 
     def start(self, pods):

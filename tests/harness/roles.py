@@ -78,8 +78,8 @@ class TokenIssuer:
 
 @contextlib.contextmanager
 def container_service(keys, tokens, seconds):
-    """The service that ECS and EKS have on each machine: gives `keys()`, (access key, secret key), for so many seconds to whoever
-    shows one of `tokens`. Its URL, and {token: times at which it was shown}."""
+    """The service that ECS and EKS have on each machine: sends `keys()`, (access key, secret key), for so many seconds to callers
+    that show one of `tokens`. Its URL, and {token: times at which it was shown}."""
     asked = {token: [] for token in tokens}
 
     def answer(path, headers):

@@ -14,7 +14,7 @@
 The gate installs what is missing, builds (preset release: released programs and those of the tests are linked from the
 same objects), makes a Python environment below build/, prints what each phase took, the 15 slowest tests, what was left
 out and why, and one last line of totals; it writes build/last-run.json. It fails when a test fails, and when what was
-left out differs from tests/optional.txt: a test that nobody runs protects nobody. docs/testing.md has the rule by which
+left out differs from tests/optional.txt: a test that is never run protects nothing. docs/testing.md has the rule by which
 a test belongs to the gate or to deep.
 """
 
@@ -37,7 +37,7 @@ FUNCTIONS = {"format": suites.run_format, "unit": suites.run_unit, "integration"
              "fuzz": suites.run_fuzz, "tidy": suites.run_tidy_whole, "headers": suites.run_headers}
 GATE = [("format", ""), ("tidy", ""), ("unit", ""), ("integration", "gate"), ("fault", "gate"), ("quickstart", "")]
 GATE_SEED = "1"
-# Fault before integration: some of its tests are stricter where nobody else has used the machine for a minute.
+# Fault before integration: some of its tests are stricter where no other program has used the machine for a minute.
 # All of both, also what the gate has: there a deadline only guards against hanging, here it is the promise.
 DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", ""), ("headers", ""), ("tidy", "")]
 ALL = [("format", ""), ("unit", ""), ("quickstart", ""), *DEEP]
@@ -162,7 +162,7 @@ def run_tests(totals, arguments):
         tests = [test for test in arguments.tests if str(Path(test).parts[:2]) == folder]
         jobs = arguments.jobs or (runner.PROCESSORS if len(tests) > 1 else 1)
         phase(totals, "chosen tests", suites.run_pytest, totals, tests, arguments, jobs)
-    # Whoever asks for a part of a suite leaves out the rest by intention.
+    # A user who asks for a part of a suite leaves out the rest on purpose.
     if arguments.phases and not arguments.words:
         suites.compare_left_out(totals, {suite for suite, _ in arguments.phases}, arguments.preset)
 

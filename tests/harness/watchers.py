@@ -40,7 +40,7 @@ class Watcher(threading.Thread):
 
 class Everybody:
     """Two readers, a lister and a writer of `bodies` in bucket "data" (those that the writer has are its own), as a context:
-    at its end nobody has seen anything wrong. A write may be told to wait (503), and is then made again."""
+    at its end no client has seen anything wrong. A write may be told to wait (503), and is then made again."""
 
     def __init__(self, cluster, bodies):
         self.cluster, self.bodies, self.ways = cluster, bodies, everywhere(cluster)
@@ -74,7 +74,7 @@ class Everybody:
     def __enter__(self):
         for watcher in self.watchers:
             watcher.start()
-        wait_until(lambda: all(watcher.turns for watcher in self.watchers), 60, "everybody has begun")
+        wait_until(lambda: all(watcher.turns for watcher in self.watchers), 60, "every client has begun")
         return self
 
     def __exit__(self, kind, *_):

@@ -132,7 +132,7 @@ def test_slices_for_what_is_there_and_whole_objects_again(four, first):
 
 @pytest.mark.deep("half a minute")
 def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
-    """Switched off, the coding is still that of objects that nobody can read: they are short of slices, not full."""
+    """Switched off, the coding is still that of objects that no client can read: they are short of slices, not full."""
     four.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices")
     four.create_bucket("cut", props("striped", 2, 1))
     bodies = four.fill("cut", {f"n-{i}": os.urandom(70 * KIB + i) for i in range(3)})
@@ -194,7 +194,7 @@ def test_ec_encode_as_aistores_clients_ask_for_it(four):
 @pytest.mark.deep("a target must be started again within its lease")
 def test_what_was_overtaken_stays_hidden_when_records_get_copies_on_drives(make_cluster):
     """A drive is away while its names are written, so that the new versions lie on the other one. It is back, and a larger m gives each
-    target two records of a name. Before anything has been dropped, moved or copied the other drive goes: nobody reads an old version."""
+    target two records of a name. Before anything has been dropped, moved or copied the other drive goes: no client reads an old version."""
     cluster = make_cluster(targets=2, drives=2, settings={"resilver.enabled": "false"})
     wait_until_in_place(cluster)
     cluster.create_bucket("cut", props("striped", 1, 1))

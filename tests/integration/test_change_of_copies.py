@@ -128,7 +128,7 @@ def test_a_new_replica_does_not_answer_for_those_who_had_the_name(three):
     three.wait_exit("t1", 20)
     relay = three.url_of("p1", "relay")
     statuses = {client.request("GET", three.url("two", name, relay), expect=False).status for name in [*bodies] * 3}
-    assert statuses == {503}, "they exist, and nobody who is there has them"
+    assert statuses == {503}, "they exist, and no target that is up has them"
     three.start("t1")
     wait_until_in_place(three)
     wait_agree(three, bodies)

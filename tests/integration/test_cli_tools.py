@@ -74,7 +74,7 @@ def test_bench_refuses_what_it_cannot_measure(make_cluster, tmp_path):
     other = make_cluster(targets=1, drives=1)
     Cli(other.endpoint).refuses(6, "bench", "--drive", cluster.drives("t1")[0], says="that cluster")
 
-    # As on a machine where the same directory belongs to somebody else.
+    # As on a machine where the same directory belongs to another target.
     label = cluster.drives("t1")[0] / ".tarn" / "drive.json"
     label.write_text(label.read_text().replace(cluster.nodes["t1"]["id"], "t-of-elsewhere"))
     cli.refuses(2, "bench", says="no drive")

@@ -1,4 +1,4 @@
-"""A whole cluster ends for good: with or without what users stored, over both meta stores, whoever dies meanwhile."""
+"""A whole cluster ends for good: with or without what users stored, over both meta stores, whichever node dies meanwhile."""
 
 import ctypes
 import json
@@ -127,7 +127,7 @@ def test_it_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, reaper, poi
     if point == "end.before_keys":  # the others have ended in order before
         assert {exit_code(cluster, name) for name in ("t1", "t2", "p2")} == {0}
         assert keys_in(etcd)
-        cluster.start("p2", check=False)  # which may have ended before anybody saw that it was ready
+        cluster.start("p2", check=False)  # which may have ended before it was seen to be ready
         cluster.running.discard("p2")
         wait_until(lambda: cluster.logs["p2"].matching("cluster decommissioned"), 30, "p2 has gone on")
         wait_until(lambda: cluster.logs["p2"].lines()[-1].endswith("proxy stopped"), 20, "p2 has ended")

@@ -201,7 +201,7 @@ def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(fou
 
 
 def test_a_version_that_was_overtaken_goes_from_who_is_no_replica_any_more(four):
-    """Nobody knows whether all replicas had it, and they may not give what is newer to one that is none."""
+    """It is unknown whether all replicas had it, and they may not send a newer version to a target that is none."""
     (name,) = four.names_owned_by("t1", "cut", 1)
     assert four.put("cut", name, b"first").status == 200
     wait_until(lambda: at_two_replicas(four, name), 5, "there are two copies")

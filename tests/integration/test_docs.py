@@ -29,7 +29,7 @@ def fences(document, *languages):
 
 
 def free_port():
-    """The first of two neighbouring ports that nobody uses, with room for the nodes' own behind them: a block of those
+    """The first of two neighbouring ports that no program uses, with room for the nodes' own behind them: a block of those
     that local-cluster chooses from."""
     share, shares = map(int, os.environ.get("TARN_PORT_SHARE", "0/1").split("/"))
     ports = list(range(10000, 30000, 200))[share::shares]
@@ -182,7 +182,7 @@ def check(variables, program, words):
     assert path.exists(), program
     for variable in variables:
         read = subprocess.run(["grep", "-rqw", variable, *(REPOSITORY / folder for folder in ("tests", "cli", "common"))], check=False)
-        assert read.returncode == 0, f"nobody reads {variable}"
+        assert read.returncode == 0, f"no program reads {variable}"
     if path.is_dir() or not os.access(path, os.X_OK) or program.endswith("tarn-unit-tests"):
         return  # a place in the tree; or the unit tests, which run below
     known = help_of(program, words)

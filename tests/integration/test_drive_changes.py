@@ -500,7 +500,7 @@ def test_an_old_version_does_not_come_back_with_its_drive(make_cluster, away, ba
     wait_until(lambda: change(one, away, first, "?dntres=true").status == 200, 10, "out of service")
     assert one.put("data", name, b"second").status == 200
     wait_until(lambda: not paths(one)["waiting_dd"], 10, "closed")
-    # Back, and the target dies before anybody has compared the two.
+    # Back, and the target dies before it has compared the two.
     one.kill("t1")
     one.start("t1", fail_points="mirror.before_drop=error")
     assert change(one, back, first).status == 200

@@ -1,4 +1,4 @@
-"""The first thing anybody does: files in with curl, files out with curl, through redirects."""
+"""The first thing that a user does: files in with curl, files out with curl, through redirects."""
 
 import os
 import subprocess

@@ -141,7 +141,7 @@ def test_health_readiness_and_metrics_answer_on_every_node(cluster):
 
 
 def test_a_name_whose_target_is_down_is_503_and_never_404(make_cluster):
-    cluster = make_cluster(targets=3, drives=1, settings=LONG_LEASES)  # its names are nobody else's meanwhile
+    cluster = make_cluster(targets=3, drives=1, settings=LONG_LEASES)  # no other target gets its names meanwhile
     mine = cluster.names_owned_by("t2", "data", 4)
     other = cluster.names_owned_by("t1", "data", 1)[0]
     cluster.fill("data", [*mine, other])

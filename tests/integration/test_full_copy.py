@@ -21,7 +21,7 @@ def four(make_cluster):
 
 
 def restart_with(cluster, *points):
-    """All targets, with these fail points, and as eager to drop what nobody needs as full drives make them."""
+    """Restarts all targets with these fail points, and as eager to drop unneeded slices as full drives make them."""
     cluster.kill(*cluster.targets())
     cluster.start(*cluster.targets(), fail_points=";".join(("safety.drop_later=off", *points)))
     wait_until_in_place(cluster)

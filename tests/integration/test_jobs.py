@@ -109,7 +109,7 @@ def test_a_job_is_stopped_at_any_proxy_and_stays_so(make_cluster):
     left = pair.names("one")
     assert 0 < len(left) < OBJECTS
 
-    # One that is asked to stop while nobody drives it: who takes it over ends it.
+    # A job is stopped while it has no driver: the proxy that takes it over ends it.
     job = begin_copy(pair, "p2", "two")
     pair.endpoint = pair.url_of("p1")
     pair.kill("p2")
@@ -261,7 +261,7 @@ def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     wait_until(lambda: job in rebalances(cluster), 20, "the rebalance is noted")
     end = ended(cluster, job, 40)
     assert end["kind"] == "rebalance" and not end["aborted"] and end["err"] == "", end
-    assert not nodes.stored_map(cluster).get("past"), "nobody has names of others any more"
+    assert not nodes.stored_map(cluster).get("past"), "no target has names of others any longer"
     found = snaps(cluster, job)
     assert set(found) == {cluster.nodes[name]["id"] for name in ("t1", "t2", "t3")}
     assert all(snap["is_idle"] and snap["id"] == job and snap["end-time"] > snap["start-time"] for snap in found.values())

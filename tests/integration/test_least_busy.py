@@ -67,7 +67,7 @@ def test_readers_go_to_the_replica_that_has_less_to_do(two):
             got = sent_to(two, name, 300)
             print(f"{READERS} readers at each: of 300 more {got['t2']} go to t2")
             assert (75 if IN_GATE else 105) <= got["t2"] <= (225 if IN_GATE else 195), got
-    # Nobody reads: few readers are the owner's, whose memory may have the object; of many at once others get a share.
+    # Idle: the owner, whose memory may have the object, gets all of a few readers; of many at once others get a share.
     wait_until(lambda: sent_to(two, name, 3) == {"t1": 3}, 10, "few readers go to the owner")
     assert sent_to(two, name, 300)["t2"] >= 30
     assert two.get("two", "large").body == bodies["large"]

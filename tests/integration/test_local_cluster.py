@@ -216,7 +216,7 @@ def test_a_node_that_cannot_start_is_quoted_and_nothing_stays_behind(make_cluste
 
 
 def test_a_node_that_ends_while_it_is_stopped_is_no_error():
-    """Its pid was read, and is nobody's when the signal is sent."""
+    """Its pid was read, and no process has it when the signal is sent."""
     ended = subprocess.Popen(["true"])
     ended.wait()
 

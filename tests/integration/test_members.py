@@ -327,7 +327,7 @@ def test_a_rebalance_that_was_asked_for_goes_on_when_a_killed_target_is_back(mak
         goal.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, goal)
     cluster.start("t1", fail_points="move.before_erase=kill@3")
-    assert len(lies(cluster, "t1")) == len(names), "nobody has looked"
+    assert len(lies(cluster, "t1")) == len(names), "no target has walked yet"
     started = rebalance(cluster, "start")
     assert started.status == 200, started
     cluster.wait_exit("t1", 20)

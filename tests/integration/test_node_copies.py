@@ -83,7 +83,7 @@ def files_of(cluster, bucket="two"):
 
 
 def wait_agree(cluster, names, copies=2, seconds=5):
-    """Until each name, and nothing else, lies on `copies` targets, the same version on each, known to all as settled."""
+    """Waits until each name, and nothing else, lies on `copies` targets: the same version on each, and complete."""
     wrong = []
 
     def agree():
@@ -264,7 +264,7 @@ def test_copies_are_counted_wherever_they_lie(three):
     assert table.returncode == 7 and b"in part" in table.stdout and "incomplete" in table.stderr, table
     three.kill("t2")
     three.kill("t3")
-    wait_until(lambda: redundancy(three)["full"] == 0, 5, "nobody is left to count")
+    wait_until(lambda: redundancy(three)["full"] == 0, 5, "no target is left to count")
     assert len(json.loads(cli("redundancy", "two", "--json").stdout)["buckets"][0]["targets_away"]) == 3
 
 

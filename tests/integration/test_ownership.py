@@ -48,7 +48,7 @@ def check_all(cluster, wanted):
 
 
 def put_until_taken(cluster, name, body):
-    """Stores it as soon as somebody takes it; how long that took."""
+    """Stores it as soon as a target takes it. Returns how long that took."""
     begun = time.monotonic()
 
     def is_taken():

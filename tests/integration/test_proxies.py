@@ -125,7 +125,7 @@ def test_another_proxy_becomes_primary_when_it_is_killed(make_cluster):
 
 
 def test_a_proxy_that_stays_away_is_taken_out_and_joins_again(make_cluster):
-    """One that was killed, then one that does not run for a while: nobody has to clear up after them."""
+    """One that was killed, then one that does not run for a while: no operator has to clear up after them."""
     cluster = make_cluster(meta="etcd", proxies=2, targets=1, drives=1, settings={"proxy.out_after": "1s"})
     assert cluster.put("data", "a", b"one").status == 200
     away = cluster.nodes["p2"]["id"]
@@ -201,7 +201,7 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
         # From now on no proxy starts with the old store.
         result = cluster.command("up", "--bin", PROGRAMS, check=False)
         assert result.returncode == 1 and f"was moved to {url}" in result.stderr
-        # Given again it does nothing, and nobody moves it elsewhere.
+        # The same command again does nothing, and another one cannot move the store elsewhere.
         tarn.ok("cluster", "move-metadata", "--from", cluster.directory / "p1", "--to", url)
         tarn.refuses(6, "cluster", "move-metadata", "--from", cluster.directory / "p1", "--to", "http://127.0.0.1:9",
                      says="moved to")

@@ -54,7 +54,7 @@ def test_many_cold_readers_of_one_drive(make_cluster, kind):
         assert {name: hashlib.sha256(body).hexdigest() for name, body in bodies} == digests
     if kind == "rotational":
         assert cluster.metric("t1", "tarn_drive_sequential_ratio") > 0.5
-    # Everybody has given the turn back.
+    # All readers have given the turn back.
     wait_until(lambda: cluster.metric("t1", "tarn_drive_streams") == 0, 10, "no reader holds a turn")
     assert cluster.metric("t1", "tarn_drive_waiting_turns") == 0
 

@@ -127,7 +127,7 @@ def test_objects_move_with_all_that_belongs_to_them(pair):
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
         assert facts(cluster, name) == told[name]
-    # The delete went along: nobody takes an older version. It is the newest change but one of this bucket.
+    # The delete went along: no target takes an older version. It is the newest change but one of this bucket.
     assert cluster.get("data", "dir2/n-2", follow=True).status == 404
     owner = cluster.owner("data", "dir2/n-2")
     sender = cluster.nodes["t1" if owner == "t2" else "t2"]["id"]
@@ -430,7 +430,7 @@ def test_what_has_not_come_to_its_owner_is_changed_and_copied_all_the_same(make_
     answer = request("POST", renamed, body=json.dumps({"action": "rename-obj", "name": "renamed"}).encode())
     assert answer.status == 200, answer
     bodies["renamed"] = bodies.pop(renamed)
-    # As long as nobody can give it, it is not known to be gone.
+    # As long as no target can send it, it is not known to be gone.
     cluster.kill("t2")
     for method, body in (("PATCH", metadata), ("POST", json.dumps({"action": "rename-obj", "name": "x"}).encode())):
         answer = request(method, away, body=body)

@@ -147,7 +147,7 @@ def test_a_client_that_reads_late_misses_no_redirect(cluster, bucket):
         ask += f"GET /{bucket}/x{count - 1} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
         sender = threading.Thread(target=connection.send, args=(ask.encode(),), daemon=True)
         sender.start()
-        sender.join(scaled(0.3))  # the proxy has to stop until somebody reads
+        sender.join(scaled(0.3))  # the proxy has to stop until the client reads
         received = connection.reader.read()
         sender.join()
     assert [int(i) for i in re.findall(rb"Location: [^\r]*/x(\d+)\?", received)] == list(range(count))

@@ -29,7 +29,7 @@ def test_curl_without_l_stores_and_reads(cluster, default_names, tmp_path, rng):
     dataset.write_bytes(rng.randbytes(3 * MIB))
     curl("-f", "-T", dataset, f"{cluster.relay}/dataset.tar")
     assert curl("--fail", "-s", f"{cluster.relay}/dataset.tar") == dataset.read_bytes()
-    # It is the object of that name in the default bucket, for everybody.
+    # It is the object of that name in the default bucket, for all clients.
     assert cluster.get("data", "dataset.tar").body == dataset.read_bytes()
     curl("--fail", "-s", f"{cluster.relay}/nothing.tgz", code=22)
 

@@ -73,7 +73,7 @@ def test_malformed_chunks_are_400_and_store_nothing(cluster, bucket):
 
 
 def test_only_named_fields_reach_a_target(cluster, bucket, rng):
-    """Nobody gets to be a node, or to smuggle a body, by what he writes into a request to the relay."""
+    """No client gets to be a node, or to smuggle a body, by what it writes into a request to the relay."""
     body = rng.randbytes(1000)
     forged = {"Tarn-Node-Auth": "t1 1 x y", "Ais-Caller-Id": "p1", "Authorization": "Bearer secret", "X-Forwarded-For": "1.2.3.4",
               "Connection": "keep-alive, X-Custom", "X-Custom": "1"}

@@ -50,7 +50,7 @@ def test_two_copies_let_one_target_stop_and_no_other_beside_it(three):
     # The one that is down may stop, of course.
     assert ask(cluster, "t2")["safe"]
 
-    # Somebody waits until it is back.
+    # A caller waits until it is back.
     answers = []
     waiting = threading.Thread(target=lambda: answers.append(tarn("node", "safe-to-stop", ids["t1"], "--wait", "80s")))
     waiting.start()

@@ -169,7 +169,7 @@ def test_a_body_already_under_way_gets_the_redirect_and_a_prompt_close(cluster, 
         status, headers = connection.read_head()
         assert status == 307 and headers["Connection"].lower() == "close"
         sender.join(guarded(10))
-        assert not sender.is_alive(), "the proxy goes on taking a body that nobody wants"
+        assert not sender.is_alive(), "the proxy goes on taking a body that no target wants"
     assert cluster.metric("p1", "tarn_http_body_bytes_received_total") - before < MOST_AT_PROXY
 
 

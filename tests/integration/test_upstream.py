@@ -43,7 +43,7 @@ def test_a_web_server_is_read_once_and_then_not_needed(upstream_cluster, web, rn
     again = client.request("GET", cluster.url("ht://web", "a.tar"), headers={"If-None-Match": cold["a.tar"].headers["ETag"]})
     assert again.status == 304
     gone = cluster.get("ht://web", "never.seen")
-    assert gone.status == 503 and web.url in gone.text, gone  # not 404: nobody can tell
+    assert gone.status == 503 and web.url in gone.text, gone  # not 404: the cluster cannot know
     web.start()
     missing = cluster.get("ht://web", "never.seen")
     assert missing.status == 404 and "ht://web/never.seen" in missing.text, missing

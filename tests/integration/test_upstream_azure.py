@@ -88,7 +88,7 @@ def test_azure_is_read_through(make_cluster, azure, container, rng):
     try:
         assert cluster.get(uri, "train/009.tar").body == bodies["train/009.tar"]
         away = cluster.get(uri, "train/003.tar")
-        assert away.status == 503 and azure.url in away.text, away  # not 404: nobody can tell
+        assert away.status == 503 and azure.url in away.text, away  # not 404: the cluster cannot know
     finally:
         azure.start()
     assert cluster.get(uri, "train/003.tar").body == bodies["train/003.tar"]

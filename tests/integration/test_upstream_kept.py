@@ -39,7 +39,7 @@ def test_what_changed_upstream_is_fetched_where_that_is_wanted(upstream_cluster,
     assert cluster.get(bucket, "x.tar").body == bodies[0]
     wait_stored(cluster, bucket, "x.tar")
     write(1)
-    assert cluster.get(bucket, "x.tar").body == bodies[0]  # nobody asks
+    assert cluster.get(bucket, "x.tar").body == bodies[0]  # no target asks upstream
     assert latest().body == bodies[1]
     wait_stored(cluster, bucket, "x.tar")
     assert cluster.get(bucket, "x.tar").body == bodies[1]

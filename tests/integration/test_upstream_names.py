@@ -172,7 +172,7 @@ def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, r
     assert listed(flags=[ListObjectFlag.NBI]) == [each for each in whole if each[0].startswith("a/")]
     assert listed() == [*whole, ("zzz", 5)], "upstream is asked without it"
 
-    # What the cluster keeps for itself is nobody's bucket.
+    # What the cluster keeps for itself is no user's bucket.
     assert list_of_buckets(cluster) == ["ais://data", uri]
     assert cluster.list_page(".sys-inventory").status == 400
     with pytest.raises(AISError, match="no inventory"):

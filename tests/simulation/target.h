@@ -78,7 +78,7 @@ class Target {
   void put(std::size_t name, Value value, bool create, std::uint64_t version, const Reply& reply);
   void get(std::size_t name, std::uint64_t version, const Reply& reply);
   /// Records of names that are in place here (own) or misplaced, for a list by `version`; nothing
-  /// when it cannot vouch for them.
+  /// when it is not authoritative for them.
   using Listed = std::vector<std::optional<Record>>;
   void list(bool own, std::uint64_t version,
             const std::function<void(std::optional<Listed>)>& reply);

@@ -198,7 +198,7 @@ void World::step() {
   }
 }
 
-// --- at rest ---
+// --- quiescent ---
 
 void World::finish_ops() {
   for (int turn = 0; turn < kTurnsMax && !(ops_.empty() && late_.empty()); ++turn) {
@@ -296,34 +296,34 @@ void World::rest() {
 
 void World::check_at_rest() {
   const Map& map = now().map;
-  if (!map.past.empty()) return fail("at rest a past epoch is kept");
+  if (!map.past.empty()) return fail("quiescent: a past epoch is kept");
   const int owner = first_of(map.owns);
   const Record& is = at(owner).record;
   const Gen born = is.there() ? is.born : nothing_;
-  if (born < acknowledged_) return fail("at rest what was acknowledged is not there");
-  if (born < shown_) return fail("at rest what was shown is not there");
-  if (is.mark != kNobody) return fail("at rest the owner's record is pending");
-  if (!decodes(is, 0, -1, true)) return fail("at rest fewer than k slices are there");
+  if (born < acknowledged_) return fail("quiescent: what was acknowledged is not there");
+  if (born < shown_) return fail("quiescent: what was shown is not there");
+  if (is.mark != kNobody) return fail("quiescent: the owner's record is pending");
+  if (!decodes(is, 0, -1, true)) return fail("quiescent: fewer than k slices are there");
   const Mask replicas = replicas_in(map.owns, shape_.copies());
   for (int t = 0; t < shape_.targets; ++t) {
     const Record& other = at(t).record;
     if (!has(replicas, t)) {
-      if (other.there()) return fail("at rest a record is where it does not belong");
+      if (other.there()) return fail("quiescent: a record is where it does not belong");
     } else if (other.gen != is.gen && !(is.kind <= Kind::none || is.kind == Kind::tombstone)) {
-      return fail("at rest replicas differ");
+      return fail("quiescent: replicas differ");
     } else if (other.there() && other.mark != kNobody) {
-      return fail("at rest a record is pending");
+      return fail("quiescent: a record is pending");
     }
     for (const Slice& slice : at(t).slices)
-      if (!is.names(slice.set, slice.index, t)) return fail("at rest an unnamed slice is left");
+      if (!is.names(slice.set, slice.index, t)) return fail("quiescent: an unnamed slice is left");
   }
   if (is.kind != Kind::coded) return;
   for (int i = 0; i < shape_.indexes(); ++i) {
     const int holder = is.holders[at_index(i)];
     if (holder == kNobody) {
-      if (i != shape_.full_copy()) return fail("at rest a slice is missing");
+      if (i != shape_.full_copy()) return fail("quiescent: a slice is missing");
     } else if (find(holder, is.set, i) == nullptr) {
-      return fail("at rest a named slice is missing");
+      return fail("quiescent: a named slice is missing");
     }
   }
 }
@@ -508,7 +508,7 @@ void World::read(int target) {
   }
   if (born < shown_) {
     note("shows", target, kNobody, born);
-    fail("somebody goes back");
+    fail("a replica goes back");
   }
   shown_ = std::max(shown_, born);
 }

@@ -2,7 +2,7 @@
 // of plain maps. In random order targets go down, leave, lose drives and come back, drives are away
 // or full, and the number of copies changes. Other targets replace what lies on such drives
 // (away_drive.h, lost_records.h). As long as one target has an acknowledged version, no replica
-// answers with less. At rest all replicas have it, and no other target.
+// answers with less. When quiescent, all replicas have it, and no other target.
 
 #include <algorithm>
 #include <array>

@@ -23,7 +23,7 @@ TEST_CASE("loop watch: a loop that was held up is counted, and one that was not 
   ::usleep(30'000);
   const double before = stalls("0");
   loops.run_on_each([](http::Loop& loop) {
-    if (loop.index() == 0) ::usleep(1'200'000);  // a loop at rest is looked at once a second
+    if (loop.index() == 0) ::usleep(1'200'000);  // an idle loop is checked once a second
   });
   loops.run_on_each([](http::Loop&) {});
   for (int i = 0; i < 6'000 && stalls("0") == before; ++i) ::usleep(10'000);

@@ -45,7 +45,7 @@ TEST_CASE("A lease is counted from when its renewal was sent, and ends half a se
   CHECK_FALSE(lease.valid());
   clock.advance(1500ms);
   CHECK(lease.stale_seconds() == 2);
-  lease.lost();  // a second word of it does not move the end
+  lease.lost();  // a second call does not move the end
   CHECK(lease.stale_seconds() == 2);
 }
 

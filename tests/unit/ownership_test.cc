@@ -94,7 +94,7 @@ TEST_CASE("ownership: the owner asks older owners only for what may be newer", "
   CHECK(groups.front().replicas == std::vector<std::string>{"t1"});
   CHECK(readers_of(after, "t3", moved, 1, before.version).size() == 1);
   CHECK(readers_of(after, "t3", moved, 1, after.version).empty());
-  // Two copies: t3 lacks what it was no replica of; one word of t1 or t2 is enough.
+  // Two copies: t3 lacks what it was no replica of; one answer of t1 or t2 is enough.
   const auto copies = readers_of(after, "t3", moved, 2, 0);
   REQUIRE(copies.size() == 1);
   CHECK(copies.front().replicas == std::vector<std::string>{"t1", "t2"});

@@ -223,7 +223,7 @@ def measure_failover(stage, row, method, body, bucket):
         names = [f"shard-{i:06}.tar" for i in range(stage.rounds)]
         tarn.store(names, MIB)
         took = [seconds_without(tarn, name, method, body) for name in names]
-    # The longest: a bound is what nobody waits longer than.
+    # The longest round, because a bound holds for every client.
     yield Result(row, max(took), stage.rounds, {"seconds": spread(took)},
                  f"the longest of the rounds, from kill -9 of the owner, then {method} through the proxy's redirect, again and again, until it succeeds", "warm")
 

@@ -80,7 +80,7 @@ class Rebuild:
         return self.stage.readers(self.urls, REBUILD_READERS, self.seconds)
 
     def rate(self):
-        """One round of rebuild_rate: nobody reads."""
+        """One round of rebuild_rate: no client reads."""
         lost = self.lose()
         self.forget()
         self.wait_begin()

@@ -96,8 +96,8 @@ class Stage:
             ["chrt", "-r", "1", "true"], stderr=subprocess.DEVNULL).returncode == 0
 
     def on_core(self, core, burst):
-        """Words before a command that pin it, and, for bursts under a second, let it run before everybody else. Of two
-        servers on one core each has its turn: first come, first served, a busy proxy lets no target tell that it lives."""
+        """Words before a command that pin it and, for bursts under a second, let it run before all other programs. Two servers
+        on one core take turns: by first come, first served, a busy proxy would keep targets from showing that they live."""
         words = ["taskset", "-c", str(core)] if self.cores > 1 else []
         return words + (["chrt", "-r", "1"] if burst and self.real_time else [])
 

@@ -289,7 +289,7 @@ def measure_refetch(stage):
 
 
 def measure_shared_fill(stage):
-    """Everyone wants the same object at once, and nobody has it."""
+    """All readers want the same object at once, and no target has it."""
     size, readers = (4 if stage.quick else 16) * MIB, 100 if stage.quick else READERS
     with far_bucket(stage, "shared-fill", size, stage.rounds) as (tarn, link, names):
         moved = []

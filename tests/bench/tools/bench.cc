@@ -122,7 +122,7 @@ int dial(std::uint16_t port, int flags) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    die("nobody takes connections on port " + std::to_string(port));
+    die("no server takes connections on port " + std::to_string(port));
   if ((flags & SOCK_NONBLOCK) != 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   return fd;
 }
