@@ -78,7 +78,7 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        "delete or copy these objects of a bucket; a line on progress", bind(node, take_batch)},
       {"DELETE", "/v1/internal/objects", "stop that", bind(node, stop_job)},
       {"POST", "/v1/internal/copies/settled", "all replicas have this version of a name",
-       bind(node, hear_settled)},
+       bind(node, hear_complete)},
       {"GET", "/v1/internal/copies/room", "whether a version of a name has room here",
        bind(node, tell_room)},
       {"POST", "/v1/internal/copies/again", "give the caller once more what is here of a name",

@@ -30,7 +30,7 @@ nlohmann::ordered_json cluster_json_of(const ClusterHealth& health) {
   return {{"uuid", health.uuid},
           {"primary", health.primary},
           {"map_version", health.map_version},
-          {"at_home", health.past_epochs == 0},
+          {"in_place", health.past_epochs == 0},
           {"nodes", nodes}};
 }
 

@@ -212,7 +212,7 @@ void ShardRun::run(Source& input, unsigned jobs) {
 }
 
 /// A shard after the last one is of another run: a reader of all would read samples twice.
-Status check_none_behind(Session& session, const ShardNames& names, std::uint64_t shards) {
+Status check_none_after(Session& session, const ShardNames& names, std::uint64_t shards) {
   const auto next = names.place(shards);
   if (!next) return {};
   const auto there = session.run(head_object(session, *next));
@@ -234,7 +234,7 @@ Exit report(Session& session, const ShardNames& names, const ShardRun& run, doub
                      fmt::format("{} ({} shards are stored; the same command again goes on from "
                                  "there)",
                                  result.failure->message, result.shards)});
-  const Status none_behind = check_none_behind(session, names, result.shards);
+  const Status none_after = check_none_after(session, names, result.shards);
   if (options.json)
     print_json({{"shards", result.shards},
                 {"samples", run.cutter().samples()},
@@ -248,7 +248,7 @@ Exit report(Session& session, const ShardNames& names, const ShardRun& run, doub
     fmt::print("{} shards with {} samples ({}): {} sent ({} in {:.1f} s), {} were there already\n",
                result.shards, run.cutter().samples(), readable_size(result.bytes), result.sent,
                readable_size(result.bytes_sent), seconds, result.skipped);
-  return none_behind ? Exit::ok : complain("shards", none_behind.error());
+  return none_after ? Exit::ok : complain("shards", none_after.error());
 }
 
 Result<CutLimits> limits_of(const ShardsArguments& arguments, const Spool& spool) {

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kStates{"home", "waiting", "walking", "held"};
+constexpr std::array<std::string_view, 4> kStates{"in_place", "waiting", "walking", "held"};
 
 }  // namespace
 

@@ -34,11 +34,11 @@ using Stars = boost::container::small_vector<std::string_view, 4>;
 /// stars stand for.
 bool matches(const std::vector<std::string_view>& words, std::string_view path, Stars& stars) {
   stars.clear();
-  bool behind_star = false;
+  bool after_star = false;
   for (const std::string_view word : words) {
     if (word == "**") {
       // One slash separates it from a name; further ones belong to the rest.
-      if (behind_star && path.starts_with('/'))
+      if (after_star && path.starts_with('/'))
         path.remove_prefix(1);
       else
         skip_slashes(path);
@@ -47,8 +47,8 @@ bool matches(const std::vector<std::string_view>& words, std::string_view path, 
     }
     skip_slashes(path);
     const auto segment = take_segment(path);
-    behind_star = word == "*";
-    if (behind_star) {
+    after_star = word == "*";
+    if (after_star) {
       if (segment.empty()) return false;
       stars.push_back(segment);
     } else if (!is_word(segment, word)) {
@@ -56,7 +56,7 @@ bool matches(const std::vector<std::string_view>& words, std::string_view path, 
     }
   }
   // "/v1/buckets/" is "/v1/buckets", but "/name/" is another thing than "/name".
-  if (!behind_star) skip_slashes(path);
+  if (!after_star) skip_slashes(path);
   return path.empty();
 }
 

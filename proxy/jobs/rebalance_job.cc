@@ -39,7 +39,7 @@ constexpr http::CallLimits kRebalanceJobLimits{.total = 2s};
 struct Report {
   bool known = false;
   std::uint64_t map_version = 0;
-  std::string state;            ///< "home", "waiting", "walking" or "held"
+  std::string state;            ///< "in_place", "waiting", "walking" or "held"
   std::int64_t started_ns = 0;  ///< of its present walk, or the last
   api::CopyProgress walk;
 };
@@ -137,7 +137,7 @@ Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
     if (report.known) {
       // A walk by an older map is not of this rebalance.
       if (report.walk.objects > 0 && report.map_version >= version_) walks_[id].take(report);
-      in_place = report.state == "home" && report.map_version >= version_;
+      in_place = report.state == "in_place" && report.map_version >= version_;
       held_ = held_ || report.state == "held";
     }
     all_in_place_ = all_in_place_ && in_place;

@@ -58,8 +58,8 @@ bool lists_upstream(const cluster::BucketRecord& bucket, const ListRequest& requ
 
 /// List while no name moves: each target's objects are its own. conflict when a target acts on a
 /// newer map.
-Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
-                                           const ListRequest& request, ListSources& sources) {
+Task<Result<api::MergedPage>> list_quiescent(const Services& services, const KnownBucket& bucket,
+                                             const ListRequest& request, ListSources& sources) {
   const cluster::ClusterState& state = *bucket.state;
   CO_TRY(const auto targets, targets_to_ask(state, sources.answering, request.target));
   struct Source {
@@ -99,7 +99,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
 }
 
 /// Other replicas can list the names of a target that is away.
-bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
+bool target_is_away(const Answering& answering, const KnownBucket& bucket) {
   if (!bucket.record->replica_count().many()) return false;
   const auto targets = bucket.state->map.placeable_targets();
   return std::any_of(targets.begin(), targets.end(),
@@ -231,9 +231,9 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     // Upstream has no generations, and an entry of the cluster's objects may be a moment late.
     const bool moving =
         request.target.empty() && !lists_upstream(*bucket.record, request) &&
-        (!bucket.state->map.past.empty() || somebody_is_away(sources.answering, bucket));
+        (!bucket.state->map.past.empty() || target_is_away(sources.answering, bucket));
     auto listed = moving ? list_while_moving(services, bucket, request, sources)
-                         : list_at_rest(services, bucket, request, sources);
+                         : list_quiescent(services, bucket, request, sources);
     auto page = co_await std::move(listed);
     if (page) {
       TARN_CHECK(page->entries.size() <= request.limit);

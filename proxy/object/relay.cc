@@ -218,7 +218,7 @@ Task<Status> pass_small_answer(http::Exchange& exchange, http::ClientStream& str
 /// The part of an object that a client has not been sent yet.
 struct Rest {
   std::uint64_t from = 0;
-  std::uint64_t behind = 0;
+  std::uint64_t end = 0;
   std::string etag;
 };
 
@@ -234,7 +234,7 @@ std::optional<Rest> rest_of(const http::ClientResponse& head, std::optional<std:
     const auto first = parse_u64(range.substr(0, range.find('-')));
     if (!first) return std::nullopt;
     rest.from = *first;
-    rest.behind += *first;
+    rest.end += *first;
   }
   return rest;
 }
@@ -248,7 +248,7 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
     return iequals(field.name, "Range") || iequals(field.name, "If-Range") ||
            iequals(field.name, "If-Match") || iequals(field.name, "If-None-Match");
   });
-  head.fields.push_back({"Range", fmt::format("bytes={}-{}", rest.from, rest.behind - 1)});
+  head.fields.push_back({"Range", fmt::format("bytes={}-{}", rest.from, rest.end - 1)});
   head.fields.push_back({"If-Match", rest.etag});
   const std::string owner = fmt::format("target t[{}]", assignment.target->id);
   CO_TRY(Asked asked, co_await relay_ask(services, head, assignment.url, owner,
@@ -291,7 +291,7 @@ Task<Status> pass_payload(const Services& services, http::Request& request, cons
   while (true) {
     const auto got = co_await asked.stream.read_some(buffer.span());
     if (!got) {
-      if (wanted == nullptr || !rest || rest->from == rest->behind) co_return fail(got.error());
+      if (wanted == nullptr || !rest || rest->from == rest->end) co_return fail(got.error());
       auto other = co_await go_on_elsewhere(services, request, *wanted, &*rest);
       if (!other) co_return fail(got.error());
       obs::log("relay").info("goes on elsewhere req={} object={} from={}", exchange.request_id(),

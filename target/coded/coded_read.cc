@@ -69,7 +69,7 @@ Task<Status> CodedReader::fill() {
 Task<Status> CodedReader::look_again(Error why) {
   if (looks_++ == kLooksMax) co_return fail(std::move(why));
   CO_TRY(const ObjectRequest wanted, request_of(node_, name_));
-  const auto newest = co_await find_settled(node_, wanted);
+  const auto newest = co_await find_complete(node_, wanted);
   if (!newest)
     co_return fail(Errc::unavailable, "{}; and whether they have moved is not known: {}",
                    why.message, newest.error().message);

@@ -114,7 +114,7 @@ Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
   if (api::has_upstream(wanted.bucket.name))
     co_return co_await node.upstream_writes->check(wanted, head);
   if (!has_write_conditions(&head)) co_return Status();
-  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
+  CO_TRY(const Newest newest, co_await find_complete(node, wanted));
   co_return check_write_allowed(head, newest, wanted);
 }
 
@@ -150,7 +150,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
   // Without the lock, which that needs.
   CO_TRY_OK(co_await resolve_copies(node, wanted.name));
   // Pending versions of other replicas are sent to this node as well.
-  if (!has_full_view(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (!has_full_view(node, wanted.name)) CO_TRY_OK(co_await find_complete(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   WorkFile& file = bytes.file;
   CO_TRY(auto record,
@@ -260,7 +260,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     attribute.record.version = bytes.same_as->version;
     attribute.record.modified_ns = bytes.same_as->modified_ns;
     attribute.record.custom = bytes.same_as->custom;
-    mark_settled(attribute.record);
+    mark_complete(attribute.record);
   }
   if (bytes.kept != nullptr) attribute.record.coding = *bytes.kept;
   if (bytes.coded != nullptr)

@@ -158,7 +158,7 @@ Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& fro
 /// The newest version in this target's charge, which owns the name. bucket_not_found when the
 /// bucket is gone.
 Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(Newest found, co_await find_settled(node, wanted));
+  CO_TRY(Newest found, co_await find_complete(node, wanted));
   // A bucket that is being destroyed loses its records only after its entry is gone.
   if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
@@ -226,7 +226,7 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
 }
 
 Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source, bool evict_gone) {
-  CO_TRY(const Newest newest, co_await find_settled(node, source));
+  CO_TRY(const Newest newest, co_await find_complete(node, source));
   if (!newest.exists()) co_return true;
   const auto confirmed = co_await node.cold->confirm(source, *newest.record);
   if (confirmed) co_return true;

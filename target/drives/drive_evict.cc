@@ -65,7 +65,7 @@ Task<void> DriveAdmin::evict_away() {
   if (evictable().empty() || !may_evict() || !node_.membership.lease().valid()) co_return;
   // While names move, a former owner may have older versions, and a new one asks for what was here.
   const bool is_quiescent = node_.owned.state()->map->past.empty();
-  if (!is_quiescent && SAFETY("safety.evict_at_rest")) co_return;
+  if (!is_quiescent && SAFETY("safety.evict_when_quiescent")) co_return;
   const Turn turn(busy_);
   if (!turn.got() || !may_evict()) co_return;  // during another change of drives: the next time
   const Status done = co_await evict(evictable());

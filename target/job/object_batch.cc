@@ -175,7 +175,7 @@ Task<Status> BatchRun::handle(std::uint32_t index) {
 Task<Status> BatchRun::count(const std::string& name) {
   if (batch_.copies) CO_TRY_OK(api::check_object_name(batch_.how.name_of_copy(name)));
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
-  CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
+  CO_TRY(const Newest newest, co_await find_complete(node_, wanted));
   if (batch_.fetches && newest.exists()) co_return Status();  // there would be no work
   if (newest.exists()) {
     progress_.counts.add(newest.record->size);
@@ -201,7 +201,7 @@ Task<Status> BatchRun::copy(const std::string& name) {
 
 Task<Status> BatchRun::fetch(const std::string& name) {
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
-  CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
+  CO_TRY(const Newest newest, co_await find_complete(node_, wanted));
   if (newest.exists()) {
     if (!batch_.how.latest) co_return Status();  // is here, and is not counted
     CO_TRY(const bool current, co_await node_.cold->confirm(wanted, *newest.record));
@@ -221,7 +221,7 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
   CO_TRY_OK(node_.store.reachable(wanted.name));
   // Without the lock: what other replicas hold pending is sent to this node as well.
   if (replica_count_of(node_, wanted.name.bucket).many())
-    CO_TRY_OK(co_await find_settled(node_, wanted));
+    CO_TRY_OK(co_await find_complete(node_, wanted));
   // Not waited for here: all that wait come again together, and the other names need not wait for
   // them.
   OwnedNames::Write write;

@@ -3,7 +3,7 @@
 namespace tarn::target {
 
 Task<Status> stop_job(TargetNode& node, http::Request& request) {
-  node.copies.stop(std::string(request.query().get("job")));
+  node.running_jobs.stop(std::string(request.query().get("job")));
   co_return co_await request.exchange.respond(http::Response(200));
 }
 

@@ -62,7 +62,7 @@ class JobLines {
 template <class Job>
 Task<Status> stream_job(TargetNode& node, http::Request& request, std::string id, Job& job) {
   JobLines& lines = job.lines();
-  const auto known = node.copies.add(id, lines.stop());
+  const auto known = node.running_jobs.add(id, lines.stop());
   if (!known) co_return fail(Errc::conflict, "job {} runs here already", id);
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));

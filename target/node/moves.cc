@@ -23,7 +23,7 @@ Status Moves::accepts(const std::string& uname, const cluster::ReplicaCount& cou
                       const cluster::CopySender& sender) const {
   const auto known = map();
   if (!known || known->version < sender.map_version)
-    return fail(Errc::unavailable, "t[{}] gives names away by map {}, t[{}] knows {} yet",
+    return fail(Errc::unavailable, "t[{}] hands names over by map {}, t[{}] knows {} yet",
                 sender.id, sender.map_version, self_,
                 known ? fmt::format("map {}", known->version) : "none");
   if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), count, sender))

@@ -71,7 +71,7 @@ struct TargetNode {
   RoomMaker* room = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};
-  RunningJobs copies = {};
+  RunningJobs running_jobs = {};
   Moves moves = Moves(id);
   ResilverRequest resilver = {};
   HandoffProgress handoff = {};

@@ -37,7 +37,7 @@ bool OwnedNames::is_quiescent(const std::string& uname) {
 }
 
 /// A write keeps its old map version once its name has another owner.
-bool OwnedNames::others_at_rest() {
+bool OwnedNames::others_are_quiescent() {
   const MutexLock lock(mutex_);
   learn();
   const std::uint64_t version = hand_over_.state()->map->version;

@@ -64,7 +64,7 @@ class OwnedNames {
                                                 const cluster::CopySender& sender);
   [[nodiscard]] bool is_quiescent(const std::string& uname);
   /// No record of a name that is another's is on its way to a drive.
-  [[nodiscard]] bool others_at_rest();
+  [[nodiscard]] bool others_are_quiescent();
   [[nodiscard]] bool idle();
   /// The state in force here now: the newest that this node knows.
   [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> state();

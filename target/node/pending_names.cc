@@ -10,7 +10,7 @@ void PendingNames::add(BucketId bucket, const std::string& object, Time now) {
     looked_through_ = false;
 }
 
-void PendingNames::settled(BucketId bucket, const std::string& object) {
+void PendingNames::resolved(BucketId bucket, const std::string& object) {
   const MutexLock lock(mutex_);
   names_.erase({bucket, object});
 }
@@ -26,7 +26,7 @@ std::vector<PendingNames::Name> PendingNames::due(Time until, Time now) {
   return out;
 }
 
-void PendingNames::settled(const Name& due) {
+void PendingNames::resolved(const Name& due) {
   const MutexLock lock(mutex_);
   const auto at = names_.find({due.bucket, due.object});
   if (at != names_.end() && at->second == due.since) names_.erase(at);

@@ -29,12 +29,12 @@ class PendingNames {
   /// Its newest version here is pending since `now`.
   void add(BucketId bucket, const std::string& object, Time now);
   /// Removes a name that is no longer pending.
-  void settled(BucketId bucket, const std::string& object);
+  void resolved(BucketId bucket, const std::string& object);
   /// Returns names that are pending since `until` or longer; from now on they count as pending
   /// since `now`.
   [[nodiscard]] std::vector<Name> due(Time until, Time now);
   /// Removes a name that was due and is complete, unless it was added again since.
-  void settled(const Name& due);
+  void resolved(const Name& due);
 
   /// True if all drives have been looked through for marks that are not known here: after a start,
   /// with a new map, and when there were too many names.

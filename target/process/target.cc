@@ -236,7 +236,7 @@ void Target::open_routes() {
   http::watch_loops(metrics_, loops_, tasks_);
   http::watch_loops(metrics_, vital_, tasks_);
   auto& pending =
-      metrics_.gauge("tarn_copies_unsettled",
+      metrics_.gauge("tarn_copies_pending",
                      "names of which other replicas may lack the newest version that is here");
   metrics_.before_scrape(
       [this, &pending] { pending.Set(static_cast<double>(node_->pending.count())); });

@@ -204,7 +204,7 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY(io::ObjectAttribute attribute, co_await read_attribute_of(request.exchange));
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, attribute.bucket_id, bmd_version));
   CO_TRY_OK(api::check_object_name(attribute.name));
-  mark_settled(attribute.record);
+  mark_complete(attribute.record);
   const bool anew = request.query().get("anew") == "1";
   if (request.query().get("unsettled") == "1") mark_pending(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);

@@ -51,7 +51,7 @@ Task<Status> hand_to_owner(TargetNode& node, const ObjectRequest& wanted, const 
   CO_FAIL_POINT("coded.handed_to_owner");
   // A replica that is asked so resolves what it has first.
   CO_TRY(const ReplicaAnswer answer,
-         co_await ask_replica(node, wanted.state, wanted.name, owner, Look::settled));
+         co_await ask_replica(node, wanted.state, wanted.name, owner, Look::complete));
   const Generation ours = here.record.generation;
   if (!answer.record || answer.record->generation < ours)
     co_return fail(Errc::unavailable, "target t[{}] does not go on with the newest version of {}",

@@ -43,7 +43,7 @@ Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster:
 Task<Result<Newest>> fetch_to_owner(TargetNode& node, const ObjectRequest& wanted) {
   const auto until = std::chrono::steady_clock::now() + kFetchToOwnerPatience;
   while (std::chrono::steady_clock::now() < until) {
-    CO_TRY(auto newest, co_await find_settled(node, wanted));
+    CO_TRY(auto newest, co_await find_complete(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
     CO_TRY_OK(co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,
                                   newest.record->file_bytes()));

@@ -61,7 +61,7 @@ std::uint64_t map_version_of(const std::optional<io::ObjectRecord>& record) {
 
 /// A drive that is away may hold something newer than no object. Of a mirrored name the drives have
 /// been judged already.
-Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found) {
+Status check_absence(const TargetNode& node, const ObjectName& name, const Newest& found) {
   if (found.exists() || name.copies > 0) return {};
   return node.store.check_not_away(name);
 }
@@ -75,15 +75,15 @@ Error only_here(const ObjectName& name) {
 }
 
 Status check_others_know(const ObjectName& name, const std::vector<cluster::ReadGroup>& groups) {
-  const bool somebody_knows =
+  const bool is_known =
       !groups.empty() && std::none_of(groups.begin(), groups.end(),
                                       [](const auto& group) { return group.all_needed; });
-  if (somebody_knows) return {};
+  if (is_known) return {};
   return fail(only_here(name));
 }
 
 /// The caller has tried to resolve it (node_copies.h), before it took the name's lock.
-Status check_settled(const Newest& found) {
+Status check_complete(const Newest& found) {
   if (!found.record || pending_by(*found.record).empty()) return {};
   return fail(Errc::unavailable,
               "the newest version is on its way to all of its replicas; try again");
@@ -134,7 +134,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
     if (!has_full_view(node, name)) co_return std::optional<Newest>();
-    if (pending == Pending::refuse) CO_TRY_OK(check_settled(best));
+    if (pending == Pending::refuse) CO_TRY_OK(check_complete(best));
     co_return std::optional(std::move(best));
   }
 
@@ -162,7 +162,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
   }
-  if (pending == Pending::refuse) CO_TRY_OK(check_settled(best));
+  if (pending == Pending::refuse) CO_TRY_OK(check_complete(best));
   co_return std::optional(std::move(best));
 }
 
@@ -194,7 +194,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
     // Work that a crash left half done is finished before a caller sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().resolve(name));
     // The caller holds the lock that the owner would need, where it alone resolves.
-    const bool must_be = look == Look::settled_now && forward_by_owner(node, name.bucket);
+    const bool must_be = look == Look::complete_now && forward_by_owner(node, name.bucket);
     if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await resolve_copies(node, name));
     if (enough) {
       CO_TRY(auto found, co_await find_enough(node, name, *enough));
@@ -207,8 +207,8 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
       CO_TRY(own.here, co_await find_here(node, name));
       if (has_full_view(node, name) != sees) continue;
       take_own(own);
-      if (must_be) CO_TRY_OK(check_settled(own));
-      if (sees) CO_TRY_OK(vouch(node, name, own));
+      if (must_be) CO_TRY_OK(check_complete(own));
+      if (sees) CO_TRY_OK(check_absence(node, name, own));
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
       if (node.owned.is_quiescent(name.uname)) co_return std::optional(std::move(own));
     }
@@ -232,7 +232,7 @@ Task<Result<ReplicaAnswer>> ask_replica(TargetNode& node,
   query.set("copies", std::to_string(name.copies));
   query.set("map", std::to_string(state->map.version));
   if (look == Look::as_it_is) query.set("as_it_is", "1");
-  if (look == Look::settled_now) query.set("settled_now", "1");
+  if (look == Look::complete_now) query.set("settled_now", "1");
   if (enough) query.set("enough", generation_text(*enough));
   auto request =
       signed_call(node, http::Method::get, std::string(kLookUpPath) + "?" + query.encode());
@@ -265,7 +265,7 @@ Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look lo
     CO_TRY(auto found, co_await try_find(node, wanted, look));
     if (found) {
       const ObjectName name = as_of_now(node, wanted.name);
-      if (has_full_view(node, name)) CO_TRY_OK(vouch(node, name, *found));
+      if (has_full_view(node, name)) CO_TRY_OK(check_absence(node, name, *found));
       co_return std::move(*found);
     }
     co_await pause(kNewestRestEvery);
@@ -276,18 +276,18 @@ Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look lo
 /// Returns how the caller wants to be answered.
 Look look_of(const api::Query& query) {
   if (query.get("as_it_is") == "1") return Look::as_it_is;
-  return query.get("settled_now") == "1" ? Look::settled_now : Look::settled;
+  return query.get("settled_now") == "1" ? Look::complete_now : Look::complete;
 }
 
 }  // namespace
 
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted, Pending pending) {
-  return find(node, wanted, pending == Pending::show ? Look::as_it_is : Look::settled_now);
+  return find(node, wanted, pending == Pending::show ? Look::as_it_is : Look::complete_now);
 }
 
-Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {
+Task<Result<Newest>> find_complete(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY_OK(co_await resolve_copies(node, wanted.name));
-  co_return co_await find(node, wanted, Look::settled);
+  co_return co_await find(node, wanted, Look::complete);
 }
 
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted) {
@@ -299,11 +299,11 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
-  CO_TRY(auto object, co_await open_settled(node, wanted.name));
+  CO_TRY(auto object, co_await open_complete(node, wanted.name));
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
   CO_TRY(const auto newest, co_await fetch_to_owner(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
-  co_return co_await open_settled(node, wanted.name);
+  co_return co_await open_complete(node, wanted.name);
 }
 
 Task<Status> look_up(TargetNode& node, http::Request& request) {

@@ -35,8 +35,8 @@ struct ReplicaAnswer {
 };
 /// Ways in which a target looks before it answers.
 enum class Look : std::uint8_t {
-  settled,      ///< its answer is what all replicas have
-  settled_now,  ///< same, under the name's lock: an error if only its holder could resolve it
+  complete,      ///< its answer is what all replicas have
+  complete_now,  ///< same, under the name's lock: an error if only its holder could resolve it
   as_it_is
 };
 /// Asks one target, which answers when nothing of the name is on its way to its drives. It answers
@@ -58,7 +58,7 @@ enum class Pending : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
                                  Pending pending = Pending::refuse);
 /// resolve_copies() and find_newest(): not under the name's lock.
-Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
+Task<Result<Newest>> find_complete(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,
 /// unavailable while it lies elsewhere.
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);

@@ -41,7 +41,7 @@ constexpr std::string_view kMark = "\x01unsettled";
 constexpr auto kReplicasMax = 8s;
 constexpr auto kNodeCopiesLookAgain = 50ms;
 /// Time for which a name that changes all the time is looked at anew before that is an error.
-constexpr auto kSettleMax = 2s;
+constexpr auto kResolveMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
 /// give_to(): the drive of that replica hangs or lags. A write does not wait for it; it has ended
 /// when it is tried again.
@@ -183,7 +183,7 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
   const auto* bucket = state->bmd.find(name.bucket);
   if (bucket == nullptr) co_return Status();
   io::ObjectRecord record = found.front().record;
-  mark_settled(record);
+  mark_complete(record);
   if (record.kind == io::ObjectRecord::Kind::tombstone) {
     CO_TRY_OK(co_await node.store.remove(name, std::move(found), std::move(record)));
   } else {
@@ -191,11 +191,11 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
     io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
     CO_TRY_OK(co_await node.store.patch(name, drive, std::move(attribute)));
   }
-  node.pending.settled(name.bucket, name.object);
+  node.pending.resolved(name.bucket, name.object);
   co_return Status();
 }
 
-enum class WritersWord : std::uint8_t {
+enum class WriterStatus : std::uint8_t {
   all_have_it,
   has_newer,  ///< one that all have
   gave_up,    ///< does not go on with it, or cannot
@@ -203,21 +203,22 @@ enum class WritersWord : std::uint8_t {
 };
 
 /// Asks the writer of a version about it.
-Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::string writer,
-                             Generation generation) {
+Task<WriterStatus> ask_writer(TargetNode& node, const ObjectName& name, std::string writer,
+                              Generation generation) {
   const auto state = node.view.state();
   const cluster::Node* other = state->map.find(writer);
   // Without its lease it commits nothing and acknowledges nothing any more.
-  if (other == nullptr || !state->live.contains(writer)) co_return WritersWord::gave_up;
+  if (other == nullptr || !state->live.contains(writer)) co_return WriterStatus::gave_up;
   if (writer == node.id)
-    co_return node.owned.is_quiescent(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
+    co_return node.owned.is_quiescent(name.uname) ? WriterStatus::gave_up : WriterStatus::unknown;
   const auto said = co_await ask_replica(node, state, name, writer, Look::as_it_is, generation);
-  if (!said) co_return WritersWord::unknown;
+  if (!said) co_return WriterStatus::unknown;
   const auto& record = said->record;
-  if (!record || record->generation < generation) co_return WritersWord::gave_up;
+  if (!record || record->generation < generation) co_return WriterStatus::gave_up;
   if (pending_by(*record).empty())
-    co_return record->generation == generation ? WritersWord::all_have_it : WritersWord::has_newer;
-  co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
+    co_return record->generation == generation ? WriterStatus::all_have_it
+                                               : WriterStatus::has_newer;
+  co_return record->generation == generation ? WriterStatus::gave_up : WriterStatus::unknown;
 }
 
 /// Before one of several replicas has stored what another has no room for.
@@ -231,7 +232,7 @@ Task<Status> find_room(TargetNode& node, const ObjectName& name, const VersionIn
 }
 
 /// Sends what we hold to all present replicas that lack it.
-Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
+Task<Status> send_ours(TargetNode& node, const ObjectName& name, Located here) {
   const auto state = node.view.state();
   const auto map = state->ownership->map;
   const auto* bucket = state->bmd.find(name.bucket);
@@ -301,16 +302,16 @@ std::string_view pending_by(const io::ObjectRecord& record) {
 }
 
 void mark_pending(io::ObjectRecord& record, std::string_view writer) {
-  mark_settled(record);
+  mark_complete(record);
   record.custom.emplace_back(kMark, writer);
 }
 
-void mark_settled(io::ObjectRecord& record) {
+void mark_complete(io::ObjectRecord& record) {
   std::erase_if(record.custom, [](const auto& pair) { return pair.first == kMark; });
 }
 
 bool forward_by_owner(const TargetNode& node, BucketId bucket) {
-  if (!SAFETY("safety.settle_by_owner")) return false;
+  if (!SAFETY("safety.resolve_by_owner")) return false;
   const auto state = node.view.state();
   const auto* record = state->bmd.find(bucket);
   return record != nullptr && api::was_ever_coded(record->props);
@@ -404,7 +405,7 @@ Task<Status> node_copies_tell(TargetNode& node, const ObjectName& name, Generati
   query.set("object", name.object);
   query.set("generation", generation_text(generation));
   auto request =
-      signed_call(node, http::Method::post, std::string(kSettledPath) + "?" + query.encode());
+      signed_call(node, http::Method::post, std::string(kCompletePath) + "?" + query.encode());
   const auto answer =
       co_await node.client.call(std::move(address), std::move(request), kNodeCopiesTellLimits);
   if (!answer || answer->status != 200)
@@ -428,13 +429,13 @@ Task<void> confirm_replicas(TargetNode& node, ObjectName name, Generation genera
   co_await gather(std::move(calls));
 }
 
-Task<Status> hear_settled(TargetNode& node, http::Request& request) {
+Task<Status> hear_complete(TargetNode& node, http::Request& request) {
   const auto& query = request.query();
   const auto bucket = parse_u64(query.get("bucket"));
   const auto generation = parse_generation(query.get("generation"));
   const std::string object(query.get("object"));
   if (!bucket || !generation || object.empty())
-    co_return fail(Errc::invalid_argument, "settled: bucket, object and generation are required");
+    co_return fail(Errc::invalid_argument, "complete: bucket, object and generation are required");
   const auto state = node.view.state();
   const auto* record = state->bmd.find(BucketId(*bucket));
   if (record == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
@@ -458,35 +459,36 @@ Error changed_too_often(const ObjectName& name) {
 struct Round {
   /// Records that were here, newest first, and all replicas had; nothing when that is not known
   /// yet.
-  std::optional<std::vector<Located>> settled;
+  std::optional<std::vector<Located>> complete;
   bool looked_only = false;  ///< there was no work: so this is the state here now
 };
 
-Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
+Task<Result<Round>> resolve_once(TargetNode& node, const ObjectName& name) {
   CO_TRY(auto found, co_await find_here(node, name));
   if (found.empty() || pending_by(found.front().record).empty())
     co_return Round{std::move(found), true};
   const Generation generation = found.front().record.generation;
   const std::string writer(pending_by(found.front().record));
-  const WritersWord word = co_await ask_writer(node, name, writer, generation);
-  if (word == WritersWord::unknown)
+  const WriterStatus status = co_await ask_writer(node, name, writer, generation);
+  if (status == WriterStatus::unknown)
     co_return fail(Errc::unavailable,
                    "target t[{}] does not say whether all replicas of {} have its newest version",
                    writer, name.object);
-  if (word != WritersWord::all_have_it && forward_by_owner(node, name.bucket)) {
-    CO_TRY_OK(word == WritersWord::has_newer ? co_await fetch_newer(node, name, writer)
-                                             : co_await bring_forward(node, name, found.front()));
+  if (status != WriterStatus::all_have_it && forward_by_owner(node, name.bucket)) {
+    CO_TRY_OK(status == WriterStatus::has_newer
+                  ? co_await fetch_newer(node, name, writer)
+                  : co_await bring_forward(node, name, found.front()));
     co_return Round{};
   }
-  if (word == WritersWord::gave_up) {
-    CO_TRY_OK(co_await give_ours(node, name, found.front()));
+  if (status == WriterStatus::gave_up) {
+    CO_TRY_OK(co_await send_ours(node, name, found.front()));
     node_copies_log().info("version given to all replicas object={} writer={}", name.object,
                            writer);
   }
   CO_TRY_OK(co_await clear_mark(node, name, generation));
-  if (word == WritersWord::gave_up) co_await confirm_replicas(node, name, generation);
-  if (word == WritersWord::has_newer) co_return Round{};
-  for (Located& each : found) mark_settled(each.record);
+  if (status == WriterStatus::gave_up) co_await confirm_replicas(node, name, generation);
+  if (status == WriterStatus::has_newer) co_return Round{};
+  for (Located& each : found) mark_complete(each.record);
   co_return Round{std::move(found)};
 }
 
@@ -495,19 +497,19 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
 Task<Status> resolve_copies(TargetNode& node, ObjectName name) {
   if (!replica_count_of(node, name.bucket).many()) co_return Status();
   CO_TRY_OK(is_authoritative_for_copies(node));
-  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+  const auto until = std::chrono::steady_clock::now() + kResolveMax;
   do {
-    CO_TRY(const Round round, co_await settle_once(node, name));
+    CO_TRY(const Round round, co_await resolve_once(node, name));
     if (round.looked_only) co_return Status();
   } while (std::chrono::steady_clock::now() < until);
   co_return fail(changed_too_often(name));
 }
 
-Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name) {
-  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+Task<Result<std::vector<Located>>> complete_records(TargetNode& node, ObjectName name) {
+  const auto until = std::chrono::steady_clock::now() + kResolveMax;
   while (true) {
-    auto round = co_await settle_once(node, name);
-    if (round && round->settled) co_return std::move(*round->settled);
+    auto round = co_await resolve_once(node, name);
+    if (round && round->complete) co_return std::move(*round->complete);
     if (!round && round.error().code != Errc::unavailable) co_return fail(round.error());
     if (std::chrono::steady_clock::now() >= until)
       co_return fail(round ? changed_too_often(name) : round.error());
@@ -518,28 +520,28 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
 namespace {
 
 /// True if all replicas have what is here: what was opened, or else what is here instead.
-Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
+Task<Result<bool>> is_complete(TargetNode& node, const ObjectName& name, const OpenObject* object) {
   // NOLINTNEXTLINE(bugprone-standalone-empty): co_return uses it
   if (object != nullptr) co_return pending_by(object->record()).empty();
-  if (!SAFETY("safety.absence_settled")) co_return true;
+  if (!SAFETY("safety.absence_complete")) co_return true;
   CO_TRY(const auto found, co_await find_here(node, name));
   co_return found.empty() || pending_by(found.front().record).empty();
 }
 
 }  // namespace
 
-Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name) {
+Task<Result<std::shared_ptr<OpenObject>>> open_complete(TargetNode& node, const ObjectName& name) {
   if (!replica_count_of(node, name.bucket).many()) co_return co_await node.store.open_object(name);
   CO_TRY_OK(is_authoritative_for_copies(node));
-  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+  const auto until = std::chrono::steady_clock::now() + kResolveMax;
   do {
-    CO_TRY_OK(co_await settle_once(node, name));
+    CO_TRY_OK(co_await resolve_once(node, name));
     // The store answers for a name that has copies on drives, also that it cannot know.
     if (name.copies == 0 && !has_full_view(node, name))
       co_return fail(Errc::unavailable, "object {} lives on a drive that is away", name.object);
     CO_TRY(auto object, co_await node.store.open_object(name));
-    CO_TRY(const bool settled, co_await is_settled(node, name, object.get()));
-    if (settled) co_return std::move(object);
+    CO_TRY(const bool complete, co_await is_complete(node, name, object.get()));
+    if (complete) co_return std::move(object);
   } while (std::chrono::steady_clock::now() < until);
   co_return fail(changed_too_often(name));
 }

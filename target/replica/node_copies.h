@@ -35,7 +35,7 @@ namespace tarn::target {
 /// among the custom metadata of the record, under a key that no client can send.
 [[nodiscard]] std::string_view pending_by(const io::ObjectRecord& record);
 void mark_pending(io::ObjectRecord& record, std::string_view writer);
-void mark_settled(io::ObjectRecord& record);
+void mark_complete(io::ObjectRecord& record);
 
 /// A version on its way to the other replicas: of a file that is not published yet, of an object,
 /// or, when both are null, of a tombstone.
@@ -79,7 +79,7 @@ Task<Status> resolve_copies(TargetNode& node, ObjectName name);
 /// Records of the name, the newest first, that this node held at some moment of the call, of which
 /// all replicas had the newest. For lists, which need no bytes: a name that is written again and
 /// again holds up none. Waits up to 2 s while its writer or the map changes; then unavailable.
-Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name);
+Task<Result<std::vector<Located>>> complete_records(TargetNode& node, ObjectName name);
 
 /// All replicas have the version of this generation: takes the mark from our record, if it is that.
 Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation generation);
@@ -88,10 +88,10 @@ Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation gener
 /// that comes meanwhile, also a tombstone, is not believed before all replicas have it. unavailable
 /// as resolve_copies(), while a drive is away of which other replicas know more, and when it is
 /// changed again and again; else as ObjectStore::open_object().
-Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);
+Task<Result<std::shared_ptr<OpenObject>>> open_complete(TargetNode& node, const ObjectName& name);
 
-Task<Status> hear_settled(TargetNode& node, http::Request& request);  // internal
+Task<Status> hear_complete(TargetNode& node, http::Request& request);  // internal
 
-inline constexpr const char* kSettledPath = "/v1/internal/copies/settled";
+inline constexpr const char* kCompletePath = "/v1/internal/copies/settled";
 
 }  // namespace tarn::target

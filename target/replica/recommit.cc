@@ -23,7 +23,7 @@ Task<Result<Again>> make_again(TargetNode& node, const ObjectRequest& wanted, co
   out.attribute = {wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object, from.record};
   io::ObjectRecord& record = out.attribute.record;
   TARN_CHECK(from.record.generation < generation);
-  mark_settled(record);
+  mark_complete(record);
   record.generation = generation;
   if (coding != nullptr) record.coding = *coding;
   if (record.kind == io::ObjectRecord::Kind::tombstone) co_return out;

@@ -94,7 +94,7 @@ void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* driv
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, ObjectName name) {
-  co_return co_await open_settled(node, name);
+  co_return co_await open_complete(node, name);
 }
 
 /// True if another replica should send the object, since its drive here is slow: the bytes of a
@@ -135,7 +135,7 @@ bool can_pass_through(const ObjectRequest& wanted, const Error& why) {
 /// The holder of the newest version, when that is another target; else `object` is what there is.
 Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
                                                std::shared_ptr<OpenObject>& object) {
-  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
+  CO_TRY(const Newest newest, co_await find_complete(node, wanted));
   wanted.state = newest.state;
   object = nullptr;
   if (!newest.exists()) co_return nullptr;

@@ -81,12 +81,12 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
   if (wanted.elsewhere != nullptr) co_return co_await redirect_to_owner(node, request, wanted);
   if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().resolve(wanted.name));
-  auto found = co_await find_settled(node, wanted);
+  auto found = co_await find_complete(node, wanted);
   const bool has_upstream = api::has_upstream(wanted.bucket.name);
   const bool is_missing = !found || !found->exists();
   if (has_upstream && is_missing) {
     const bool was_stored = co_await node.cold->wait_stored(wanted);
-    if (was_stored) found = co_await find_settled(node, wanted);
+    if (was_stored) found = co_await find_complete(node, wanted);
   }
   const bool asks_upstream = has_upstream && !asked.present_only;
   if (asks_upstream && (!found || !found->exists()))

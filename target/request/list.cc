@@ -41,17 +41,17 @@ class PendingNames {
 
 /// A page that shows only versions that all replicas of the name have: instead of any other, the
 /// version that they had a moment ago. The page is made anew until it meets no other such name.
-Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
-                                           ListPlan plan, std::string after, std::size_t limit) {
+Task<Result<api::MergedPage>> list_complete(TargetNode& node, const cluster::BucketRecord& bucket,
+                                            ListPlan plan, std::string after, std::size_t limit) {
   CO_TRY_OK(is_authoritative_for_copies(node));
-  std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
+  std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> complete;
   for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
     PendingNames pending;
     plan.in_place_of = [&](std::string_view name,
                            const io::ObjectRecord& record) -> const io::ObjectRecord* {
       if (pending_by(record).empty()) return &record;
-      const auto at = settled.find(name);
-      if (at != settled.end()) return at->second ? &*at->second : nullptr;
+      const auto at = complete.find(name);
+      if (at != complete.end()) return at->second ? &*at->second : nullptr;
       pending.add(name);
       return &record;
     };
@@ -59,9 +59,9 @@ Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::Buck
     const std::set<std::string> names = pending.take();
     if (!page || names.empty()) co_return page;
     for (const std::string& name : names) {
-      CO_TRY(auto found, co_await settled_records(node, name_in(bucket, name)));
-      settled[name].reset();
-      if (!found.empty()) settled[name] = std::move(found.front().record);
+      CO_TRY(auto found, co_await complete_records(node, name_in(bucket, name)));
+      complete[name].reset();
+      if (!found.empty()) complete[name] = std::move(found.front().record);
     }
   }
   co_return fail(Errc::unavailable, "objects of bucket {} are being changed; try again",
@@ -95,7 +95,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   plan.bucket = on_drives(plan.bucket.id, record);
   std::string after(query.get("after"));
   auto listing = record != nullptr && record->replica_count().many()
-                     ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
+                     ? list_complete(node, *record, std::move(plan), std::move(after), *limit)
                      : list_page(node.store, std::move(plan), std::move(after), *limit);
   CO_TRY(const auto page, co_await std::move(listing));
   CO_FAIL_POINT("list.before_answer");

@@ -23,9 +23,9 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t kListMovingLimitMax = 10'000;
-constexpr auto kListMovingRestEvery = 10ms;
+constexpr auto kListMovingQuiescentEvery = 10ms;
 /// Above the time for which a write waits for a replica that has died.
-constexpr auto kListMovingRestMax = 10s;
+constexpr auto kListMovingQuiescentMax = 10s;
 constexpr auto kLeaseMax = 1s;
 /// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
 constexpr std::size_t kListMovingSlice = 50'000;
@@ -85,12 +85,12 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
 }
 
 /// Waits until nothing of a name that is another's is on its way to a drive.
-Task<Status> list_moving_rest(TargetNode& node) {
-  const auto patience = std::chrono::steady_clock::now() + kListMovingRestMax;
-  while (!node.owned.others_at_rest()) {
+Task<Status> wait_quiescent(TargetNode& node) {
+  const auto patience = std::chrono::steady_clock::now() + kListMovingQuiescentMax;
+  while (!node.owned.others_are_quiescent()) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "writes of names that moved away are still under way");
-    co_await pause(kListMovingRestEvery);
+    co_await pause(kListMovingQuiescentEvery);
   }
   co_return Status();
 }
@@ -101,23 +101,23 @@ Task<Status> wait_for_lease(TargetNode& node) {
   while (node.membership.lease_now() == 0) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "this target has no lease now");
-    co_await pause(kListMovingRestEvery);
+    co_await pause(kListMovingQuiescentEvery);
   }
   co_return Status();
 }
 
 /// In place of what not all replicas may have, what they had a moment ago.
-Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket,
-                        const UncountedCopies& bad, Records& records) {
+Task<Status> resolve_all(TargetNode& node, const cluster::BucketRecord& bucket,
+                         const UncountedCopies& bad, Records& records) {
   for (auto at = records.begin(); at != records.end();) {
     ListMovingFound& found = at->second;
     if (!pending_by(found.record).empty()) {
-      CO_TRY(auto settled, co_await settled_records(node, name_in(bucket, at->first)));
-      if (settled.empty()) {
+      CO_TRY(auto complete, co_await complete_records(node, name_in(bucket, at->first)));
+      if (complete.empty()) {
         at = records.erase(at);
         continue;
       }
-      Located& newest = settled.front();
+      Located& newest = complete.front();
       const std::uint32_t copies = bad.contains(*newest.drive, newest.record) ? 0 : 1;
       found = {std::move(newest.record), newest.drive, copies};
     }
@@ -206,7 +206,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   Records records;
   std::optional<std::string> bound;  // beyond it some drive has not listed all yet
   if (same_map) {
-    if (!wanted.own) CO_TRY_OK(co_await list_moving_rest(node));
+    if (!wanted.own) CO_TRY_OK(co_await wait_quiescent(node));
     for (const auto& drive : node.store.drives()) {
       if (copies > 1 && !drive->usable()) continue;  // other drives have copies of it
       if (asked.counts && !drive->in_service()) continue;
@@ -216,7 +216,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
     }
     CO_TRY_OK(lists_all());  // drives may have gone meanwhile
     uncounted.take(uncounted_here(node, wanted.bucket->id, copies));
-    CO_TRY_OK(co_await settle_all(node, *wanted.bucket, bad, records));
+    CO_TRY_OK(co_await resolve_all(node, *wanted.bucket, bad, records));
     CO_FAIL_POINT("list.before_answer");
     same_map = acts_on(node, asked.map_version);
   }

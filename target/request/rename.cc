@@ -22,7 +22,7 @@ Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wa
                                        Generation copied) {
   // Without the lock: what other replicas hold pending is sent to this node as well.
   if (replica_count_of(node, wanted.name.bucket).many())
-    CO_TRY_OK(co_await find_settled(node, wanted));
+    CO_TRY_OK(co_await find_complete(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists())

@@ -116,7 +116,7 @@ bool has_several_ranges(const http::Request& request) {
 /// False for a fill that an owner in between may have overtaken: this node has got the name back.
 Task<bool> ColdReads::is_of_now(const ObjectRequest& wanted, const Fill& fill) {
   if (fill.map_version() == wanted.state->map.version) co_return true;
-  const auto newest = co_await find_settled(node_, wanted);
+  const auto newest = co_await find_complete(node_, wanted);
   if (!newest) co_return false;
   co_return fill.is_of(newest->generation());
 }

@@ -208,7 +208,7 @@ Task<Result<DownloadEnd>> LinkDownload::attempt() {
   CO_TRY_OK(check_memory());
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, bucket_, item_.name));
   // A version that cannot be looked up now is overwritten, as by a PUT.
-  const auto newest = co_await find_settled(node_, wanted);
+  const auto newest = co_await find_complete(node_, wanted);
   if (!newest && !passes(newest.error().code)) co_return fail(newest.error());
   const bool is_known = newest && newest->exists();
   auto opened = co_await unless_ended(open(is_known ? &*newest->record : nullptr));
@@ -352,7 +352,7 @@ Task<Result<std::optional<std::uint64_t>>> fetch_own(TargetNode& node, BucketId 
                                                      const std::string& name,
                                                      const DownloadRules& rules) {
   CO_TRY(const ObjectRequest wanted, co_await find_own(node, bucket, name));
-  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
+  CO_TRY(const Newest newest, co_await find_complete(node, wanted));
   if (newest.exists()) {
     const auto current = co_await node.cold->confirm(wanted, *newest.record);
     if (!current && current.error().code == Errc::object_not_found) {

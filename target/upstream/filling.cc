@@ -198,7 +198,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
 Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
                        const ObjectRequest& wanted, FillFrom from) {
   const std::uint64_t evictions = node.store.evictions();
-  CO_TRY(const Newest before, co_await find_settled(node, wanted));
+  CO_TRY(const Newest before, co_await find_complete(node, wanted));
   const Noted noted = noted_in(node, before, evictions);
   fill.note(noted.generation);
   // The object has come since the reader looked.

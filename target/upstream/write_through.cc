@@ -145,7 +145,7 @@ Task<Result<WriteThrough::Asked>> WriteThrough::ask(const ObjectRequest& wanted,
 }
 
 Task<bool> WriteThrough::may_be_stored(const ObjectRequest& wanted) {
-  const auto newest = co_await find_settled(node_, wanted);
+  const auto newest = co_await find_complete(node_, wanted);
   co_return !newest || newest->exists();
 }
 

@@ -11,7 +11,7 @@ import time
 from harness import client as http
 from harness.cluster import process_is_alive
 from harness.members import DECOMMISSION, DOWN, MAINTENANCE, act
-from harness.nodes import is_settled, stored_map
+from harness.nodes import is_complete, stored_map
 from harness.waiting import scaled
 from nemesis import Deck
 
@@ -88,7 +88,7 @@ class Operator:
 
     def _is_settled(self):
         try:
-            return is_settled(self.site.cluster)
+            return is_complete(self.site.cluster)
         except (OSError, ValueError, KeyError, AssertionError, http.ProtocolError):
             return False
 

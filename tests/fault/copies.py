@@ -42,7 +42,7 @@ def wait_settled(cluster, seconds=20):
     """Waits until every version is complete, also those that writers left pending when they died."""
 
     def left():
-        return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets() if target in cluster.running}
+        return {target: cluster.metric(target, "tarn_copies_pending") for target in cluster.targets() if target in cluster.running}
 
     wait_until(lambda: not any(left().values()), seconds, "every version is complete", every=0.1)
 

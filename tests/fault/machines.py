@@ -12,7 +12,7 @@ import signal
 
 from harness import client as http
 from harness.cluster import LEASE_SECONDS, process_is_alive
-from harness.nodes import is_settled, stored_map
+from harness.nodes import is_complete, stored_map
 from harness.waiting import wait_until
 from load import Client
 from stage import Stage
@@ -160,8 +160,8 @@ class Site(Stage):
         flags = {node["id"]: node["flags"] for node in now["nodes"] if node["role"] == "target"}
         if flags != dict.fromkeys(ids.values(), 0):
             return [f"the map has {flags}, there are {ids}"]
-        if not is_settled(self.cluster):
-            return [f"map {now['version']} with past sets {now.get('past')} is not settled"]
+        if not is_complete(self.cluster):
+            return [f"map {now['version']} with past epochs {now.get('past')} is not settled"]
         listed = self.cluster.list_page("data")
         return [] if listed.status == 200 else [str(listed)]
 

@@ -100,7 +100,7 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
         assert steps.stage.fail_point_hits(owner, point) > 0, f"{owner} did not end at {point}"
         print(f"injected: {owner} killed at {point}, after {op.line()}")
     steps.start(owner)
-    # Homes whose question met the death of the owner ask again at the next walk; a start begins one.
+    # Replicas whose question met the death of the owner ask again at the next walk; a start begins one.
     others = [target for target in cluster.targets() if target != owner]
     steps.stage.kill(*others)
     steps.start(*others)

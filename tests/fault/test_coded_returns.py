@@ -91,7 +91,7 @@ def doubled(cluster, target):
 
 
 def not_named(cluster, target, drive):
-    """Pieces on a drive which records have at another target by now."""
+    """Slices on a drive which records have at another target by now."""
     records, _ = scan(cluster)
     node, out = cluster.nodes[target]["id"], []
     for path, said in attribute.slices([drive]):

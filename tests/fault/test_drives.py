@@ -119,7 +119,7 @@ def test_a_full_replica_refuses_at_once_what_is_to_have_a_copy_there(make_stage)
 
 
 def unsettled(cluster):
-    return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets()}
+    return {target: cluster.metric(target, "tarn_copies_pending") for target in cluster.targets()}
 
 
 def three_replicas_one_full(make_stage, **options):

@@ -225,7 +225,7 @@ def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_the
     names = [*of_well, *of_hung]
     for name in names:
         assert cluster.put("two", name, b"before").status == 200
-    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 10, "every version is complete")
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_pending") for each in ("t1", "t2")), 10, "every version is complete")
     hung = stage.disks["t2"][0]
     for path, _ in stage.data_files("t2", hung.mountpoint):
         hung.forget(path)
@@ -277,7 +277,7 @@ def test_where_a_replica_hangs_what_it_has_in_hand_waits_until_it_is_out_and_the
     wait_until(lambda: metric("hung") == 0, 20, "the drive is in again")
     for name in names:
         wait_until(lambda: put(name, b"after")[0].status == 200, 20, f"{name} is written again")
-    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 20, "every version is complete")
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_pending") for each in ("t1", "t2")), 20, "every version is complete")
     for name in names:
         for target in ("t1", "t2"):
             answer = http.request("GET", cluster.url("two", name, base=cluster.url_of(target)), expect=False)

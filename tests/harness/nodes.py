@@ -62,14 +62,14 @@ def stored_map(cluster):
     return json.loads(stored(cluster, "/tarn/map")[0])
 
 
-def is_settled(cluster):
+def is_complete(cluster):
     """All live targets act by the newest map, and nothing lies where it does not belong."""
     now = stored_map(cluster)
     return not now.get("past") and int(stored(cluster, "/tarn/settled")[0]) == now["version"]
 
 
 def wait_until_in_place(cluster, seconds=30):
-    wait_until(lambda: is_settled(cluster), seconds, "all names are in place")
+    wait_until(lambda: is_complete(cluster), seconds, "all names are in place")
 
 
 def give_names_to(cluster, *owners):

@@ -187,7 +187,7 @@ def test_who_is_put_aside_takes_no_slices_and_stays_needed_while_it_has_some(fou
 
     def in_place(target):
         said = client.request("GET", four.endpoint + "/v1/cluster?what=rebalance").json()
-        return said["settled"] == said["map"] and said["targets"][four.nodes[target]["id"]]["state"] == "home"
+        return said["settled"] == said["map"] and said["targets"][four.nodes[target]["id"]]["state"] == "in_place"
 
     wait_until(lambda: attribute.objects(four.drives("t4"), "cut") == {}, 20, "its records are away")
     for i in range(8):

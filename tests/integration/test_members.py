@@ -134,7 +134,7 @@ def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluste
         started = does(cluster, "start-maintenance", "t2")
         wait_until_in_place(cluster)
         assert flags(cluster, "t2") == MAINTENANCE and lies(cluster, "t2") == []
-        wait_until(lambda: told_by(cluster, "t2")["state"] == "home", 5, "t2 has nothing to do")
+        wait_until(lambda: told_by(cluster, "t2")["state"] == "in_place", 5, "t2 has nothing to do")
         refused = act(cluster, "start-maintenance", "t2")
         assert refused.status == 400 and "is in maintenance already" in refused.json()["message"], refused
         stopped = does(cluster, "stop-maintenance", "t2")

@@ -28,7 +28,7 @@ constexpr std::array kSafeties{
     Safety{"safety.list_misplaced_first", "a list asks first for what is misplaced"},
     Safety{"safety.idle_before_join",
            "a target with something on its way to its drives is not empty", 500015534},
-    Safety{"safety.answer_at_rest",
+    Safety{"safety.answer_when_quiescent",
            "a target does not answer for a name that is on its way to its drives", 1021253384564},
 };
 

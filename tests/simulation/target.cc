@@ -197,7 +197,7 @@ std::optional<Record> Target::on_disk(std::size_t name) const {
 }
 
 /// A drive that is away may hold something newer than all but what was written since.
-bool Target::vouches_for(const std::optional<Record>& record) const {
+bool Target::is_authoritative_for(const std::optional<Record>& record) const {
   return missing_ == 0 || (record && record->generation.incarnation == incarnation_);
 }
 
@@ -376,7 +376,7 @@ void Target::try_get(const std::shared_ptr<Read>& read) {
   read->answered.clear();
   read->over = false;
   read->best = newest(read->name);
-  if (!vouches_for(read->best)) return read->reply({});
+  if (!is_authoritative_for(read->best)) return read->reply({});
   const auto groups = cluster::readers_of(map(), id_, nodes_.digests[read->name], 1,
                                           read->best ? read->best->generation.map_version : 0);
   read->waiting = groups.size();
@@ -393,8 +393,8 @@ void Target::ask(const std::shared_ptr<Read>& read, Target& other) {
   ++nodes_.store.messages;
   const auto answered = [this, read, id = other.id_, attempt = read->attempts](const Found& found) {
     if (read->over || read->attempts != attempt) return;
-    if (found.vouched) read->answered.push_back(id);
-    if (found.vouched && newer(found.record, read->best)) read->best = found.record;
+    if (found.is_authoritative) read->answered.push_back(id);
+    if (found.is_authoritative && newer(found.record, read->best)) read->best = found.record;
     if (--read->waiting == 0) asked_all(read);
   };
   world().send(place_, other.place_, [this, read, &other, answered, life = world().epoch(place_)] {
@@ -431,7 +431,7 @@ void Target::look_up(std::size_t name, std::uint64_t version,
                            [this, name, version, reply] { look_up(name, version, reply); });
     const auto record = newest(name);
     const bool same = !SAFETY("safety.same_map") || map().version == version;
-    reply({same && vouches_for(record), record});
+    reply({same && is_authoritative_for(record), record});
   });
 }
 

@@ -55,7 +55,7 @@ using Reply = std::function<void(Answer)>;
 
 /// Answer of a node on one name when another asks.
 struct Found {
-  bool vouched = false;  ///< false: it cannot tell, or acts on a newer map
+  bool is_authoritative = false;  ///< false: it cannot tell, or acts on a newer map
   std::optional<Record> record;
 };
 
@@ -130,7 +130,7 @@ class Target {
   void forget_tombstones();
 
   [[nodiscard]] std::optional<Record> newest(std::size_t name) const;
-  [[nodiscard]] bool vouches_for(const std::optional<Record>& record) const;
+  [[nodiscard]] bool is_authoritative_for(const std::optional<Record>& record) const;
   void write_disk(std::size_t name, const Record& record);
   void erase(std::size_t name, const Generation& up_to);
   [[nodiscard]] Time disk_delay();

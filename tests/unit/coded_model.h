@@ -351,7 +351,7 @@ class World {
   void ask_all(int owner);
   void finish_ops();
   void quiet_round();
-  void check_at_rest();
+  void check_quiescent();
 
   Shape shape_;
   Rules rules_;

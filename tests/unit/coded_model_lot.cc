@@ -285,7 +285,7 @@ void World::rest() {
   for (int round = 0; round < kRoundsMax && wrong_.empty(); ++round) {
     quiet_round();
     if (!wrong_.empty()) break;
-    check_at_rest();
+    check_quiescent();
     if (wrong_.empty()) break;
     last = std::exchange(wrong_, "");
     if (round + 1 == kRoundsMax) wrong_ = last;
@@ -294,7 +294,7 @@ void World::rest() {
   quiet_ = false;
 }
 
-void World::check_at_rest() {
+void World::check_quiescent() {
   const Map& map = now().map;
   if (!map.past.empty()) return fail("quiescent: a past epoch is kept");
   const int owner = first_of(map.owns);

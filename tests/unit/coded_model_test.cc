@@ -100,7 +100,7 @@ void kill(World& world, int target) {
 }
 
 /// Resolves what gave up at the owner: at the replica that has it, then at the owner.
-void settle_all(World& world, int replica, int owner) {
+void resolve_all(World& world, int replica, int owner) {
   world.run(world.settle(replica));
   world.deliver(owner);
   world.run(world.running(Task::settle, owner));
@@ -156,7 +156,7 @@ TEST_CASE("coded model: 5, one record replica has the new version", "[coded]") {
   world.read(1);
   world.read(2);
   CHECK(world.record(2).mark == 0);
-  settle_all(world, 2, 1);
+  resolve_all(world, 2, 1);
   CHECK(world.record(1).born == born);
   CHECK(world.record(1).gen > born);
   CHECK(world.record(1).mark == kNobody);

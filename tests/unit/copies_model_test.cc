@@ -159,7 +159,7 @@ class World {
   bool rest();
   /// The first error; empty: none.
   [[nodiscard]] std::string check();
-  [[nodiscard]] std::string check_at_rest() const;
+  [[nodiscard]] std::string check_quiescent() const;
 
  private:
   int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
@@ -462,7 +462,7 @@ bool World::rest() {
   return map_.past.empty();
 }
 
-std::string World::check_at_rest() const {
+std::string World::check_quiescent() const {
   for (const auto& [name, version] : acknowledged_) {
     const auto all = replicas(name);
     for (const auto& [id, target] : targets_) {
@@ -495,7 +495,7 @@ void run_worlds(std::size_t count, int worlds, const Changes& changes = {}) {
     }
     REQUIRE(world.rest());
     REQUIRE(world.check() == "");
-    REQUIRE(world.check_at_rest() == "");
+    REQUIRE(world.check_quiescent() == "");
     zones_used += world.zones_used();
   }
   CHECK((zones_used > worlds || !changes.zones));

@@ -44,7 +44,7 @@ TEST_CASE("move: a target tells how far it is, how fast, and how long it takes",
   CHECK(moves.report().walk.counts.bytes == 301'000);
   moves.set_state(7, State::in_place);
   CHECK(moves.report().seconds_left() == 0.0);
-  CHECK(nlohmann::json(moves.report())["state"] == "home");
+  CHECK(nlohmann::json(moves.report())["state"] == "in_place");
   // The next walk begins from nothing.
   moves.begin(8, clock);
   CHECK(moves.report().walk.counts.bytes == 0);

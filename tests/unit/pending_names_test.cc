@@ -22,12 +22,12 @@ TEST_CASE("pending names are due after a while, until they are settled", "[copie
   CHECK(names.due(start, start + 2s).empty());
 
   names.add(BucketId(1), "a", start + 3s);
-  names.settled(due[0]);
+  names.resolved(due[0]);
   CHECK(names.count() == 2);  // it has been written again since
   due = names.due(start + 3s, start + 5s);
   CHECK(due.size() == 2);
-  names.settled(due[0]);
-  names.settled(BucketId(2), "a");
+  names.resolved(due[0]);
+  names.resolved(BucketId(2), "a");
   CHECK(names.count() == 0);
 }
 

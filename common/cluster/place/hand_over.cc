@@ -125,7 +125,7 @@ std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, const R
 }
 
 bool HandOver::is_quiescent(const std::string& uname) const {
-  if (!SAFETY("safety.answer_at_rest")) return true;
+  if (!SAFETY("safety.answer_when_quiescent")) return true;
   return std::none_of(writes_.begin(), writes_.end(), [&](const auto& entry) {
     return entry.second.committing && entry.second.uname == uname;
   });

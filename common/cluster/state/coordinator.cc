@@ -22,7 +22,7 @@ bool may_settle(const OwnershipState& state) {
   });
 }
 
-bool in_a_past_set(const Ownership& map, const std::string& id) {
+bool in_a_past_epoch(const Ownership& map, const std::string& id) {
   return std::any_of(map.past.begin(), map.past.end(),
                      [&](const PastEpoch& set) { return set.nodes.contains(id); });
 }
@@ -32,7 +32,7 @@ bool in_a_past_set(const Ownership& map, const std::string& id) {
 std::uint64_t flags_for(const Ownership& map, const Member& member, bool live,
                         std::chrono::nanoseconds absent, const AbsenceLimits& limits) {
   if (live) return member.flags & ~(kDown | kOut);
-  const bool has_ended = (member.flags & kMaintenance) != 0 && !in_a_past_set(map, member.id);
+  const bool has_ended = (member.flags & kMaintenance) != 0 && !in_a_past_epoch(map, member.id);
   return (member.flags & ~(has_ended ? kStops : 0)) | kDown |
          (absent >= limits.out_after ? kOut : 0);
 }
@@ -96,7 +96,7 @@ std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
     const bool fenced =
         !live && (member.flags & kOut) != 0 && absent_for(member.id) >= limits.tombstone_keep;
     const bool left = (member.flags & kDecommission) != 0 &&
-                      ((member.flags & kGivenUp) != 0 || !in_a_past_set(*state.map, member.id));
+                      ((member.flags & kGivenUp) != 0 || !in_a_past_epoch(*state.map, member.id));
     if (!fenced && !left) continue;
     CoordinatorStep step = step_from(state);
     step.publish = without_member(*state.map, member.id);

@@ -1,11 +1,11 @@
 // tarn-bench-slices: what the streams of ec/ cost beside the functions of ISA-L that they call.
 //
-//   tarn-bench-slices --code K+M --work encode|decode [--seconds S] [--piece BYTES]
+//   tarn-bench-slices --code K+M --work encode|decode [--seconds S] [--buffer BYTES]
 //
 // On the memory of two stripes, in turn and a few milliseconds each, on one thread: ISA-L's
 // encoding alone, CRC32C of the same blocks alone, the stream, and (encode) the stream with the
 // object's XXH64. Encoding: bytes are where the encoder wants them, as after a receive, or with
-// --piece are copied there from elsewhere in chunks. Decoding: the first M data slices are lost,
+// --buffer are copied there from elsewhere in chunks. Decoding: the first M data slices are lost,
 // and made again out of the next K; what is made is not copied.
 //
 // Prints one line of JSON: of each, bytes of the object and CPU seconds.
@@ -52,7 +52,7 @@ Options parse(int argc, char** argv) {
       options.encode = value == "encode";
     } else if (*word == "--seconds") {
       options.seconds = std::strtod(value.c_str(), nullptr);
-    } else if (*word == "--piece") {
+    } else if (*word == "--buffer") {
       options.chunk = std::strtoul(value.c_str(), nullptr, 10);
     } else {
       die("unknown: " + *word + " " + value);
