@@ -1,5 +1,5 @@
-"""Who changes the cluster while others break it: an operator who puts targets aside, drains them, takes them out and has them
-join again, and has objects kept in another number of copies. All of it by the admin REST API, from any proxy that answers.
+"""An operator who changes the cluster while a nemesis breaks it. Targets go into maintenance, are drained, leave and join
+again, and buckets get another number of copies. All of it by the admin REST API, from any proxy that answers.
 """
 
 import collections
@@ -45,7 +45,7 @@ class Operator:
         return self
 
     def stop(self):
-        """Returns when all that was begun is done; what was put aside takes part again."""
+        """Returns when all that was begun is done; targets in maintenance take part again."""
         self._enough.set()
         for thread in self._threads:
             thread.join(scaled(2 * PATIENCE))
@@ -113,7 +113,7 @@ class Operator:
         raise AssertionError(f"no proxy has answered for {PATIENCE} s")
 
     def _change(self, action, ids, **value):
-        """Whether it is so now. False: it was refused."""
+        """True if it is so now. False: it was refused."""
         answer, before = self._ask(lambda url: act(url, action, ids, **value))
         # Of a call without an answer it may be the effect.
         is_so = {"start-maintenance": (400, "already"), "stop-maintenance": (400, "is not in maintenance"),
@@ -194,7 +194,7 @@ class Operator:
     def _until_it_left(self, name, node):
         deadline = time.monotonic() + scaled(PATIENCE)
         while time.monotonic() < deadline:
-            alive = process_is_alive(self.site.cluster.pid(name))  # looked at first: who lives now may have left in an instant
+            alive = process_is_alive(self.site.cluster.pid(name))  # looked at first: a target that lives now may have left in an instant
             flags = self._flags()
             if flags is not None and not alive and node not in flags and name not in self.site.killed:
                 self.gone.add(name)

@@ -2,8 +2,8 @@
 
 A name is a linearizable register (docs/reliability.md). Four checkers look for what cannot be explained:
 
-1. `check_integrity` and `check_register`: near linear. Every body is one value, whole; values form zones in
-   time that may not overlap (Gibbons & Korach); an object that was acknowledged is not missing.
+1. `check_integrity` and `check_register`: near linear. Every body is one value, whole. Values form zones in
+   time that may not overlap (Gibbons & Korach). An object that was acknowledged is not missing.
 2. `check_linearizable`: a search for an order (Wing & Gong, Lowe), one name at a time. Exact.
 3. `check_lists`: what must, may and must not be in a list.
 4. `check_final`: after everything is quiet, GET, HEAD and LIST say the same, and it is explained.
@@ -301,7 +301,7 @@ def check_linearizable(register, budget=200_000):
 
 
 def holds(needs, state):
-    """Whether the state of a name is what an operation needs."""
+    """True if the state of a name is what an operation needs."""
     if not needs:
         return True
     if needs[0] == "is":
@@ -494,7 +494,7 @@ def _is_a_version(register, size, etag):
 
 
 class _Greatest:
-    """Of (key, value) pairs: the greatest value of those with a key below, or at most, a limit. Below all values: BEFORE."""
+    """Finds the greatest value of (key, value) pairs with a key below, or at most, a limit. BEFORE is below all values."""
 
     BEFORE = float("-inf")
 
@@ -526,13 +526,13 @@ class _Presence:
         self.gone = _Greatest((end, start) for start, end in deletes + absences)
 
     def must(self, call, ret):
-        """There all the time from `call` to `ret`: written before, and nothing that can have deleted it."""
+        """True if it was there all the time from `call` to `ret`: written before, and no delete can have removed it."""
         last = self.last_seen.below(call)
         # A delete that was done before the value was seen (or made) for the last time came before it.
         return last > _Greatest.BEFORE and (last >= ret or last > self.last_deleted.up_to(ret))
 
     def may(self, call, ret):
-        """There at some moment from `call` to `ret`: a write began, and it was not deleted for certain."""
+        """True if it may have been there from `call` to `ret`: a write began, and no delete surely removed it."""
         done = self.written.up_to(ret)
         return done > _Greatest.BEFORE and done >= self.gone.below(call)
 

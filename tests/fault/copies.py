@@ -27,8 +27,8 @@ def wait_full(cluster, objects, bucket="m", seconds=30):
 
 
 def wait_noted(cluster, seconds=60):
-    """Until each target has noted, on all of its drives, of which buckets every name has its copies on drives. Before that an object
-    might lie on a drive that goes and nowhere else, for all that its target knows: lists are refused, and nothing is said to be absent."""
+    """Waits until each target has noted on all of its drives which buckets are complete there. Before that a target cannot know whether an
+    object's only copy is on a drive that is away. So it refuses lists, and answers no 404."""
 
     def noted(drive):
         ledger = drive / ".tarn/mirror.json"

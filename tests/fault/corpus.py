@@ -1,8 +1,8 @@
 """Malformed HTTP, what must come of it, and how to tell (docs/reliability.md J4, J5, J6).
 
-A `Case` is the bytes of one request, or of something that looks like one, with `{T}` for the request target
-and `{H}` for the host. The driver (`send`) appends a canary, `GET /healthz` with `Connection: close`, so
-that a request which swallows too much or too little shows: as a missing answer, or as one too many.
+A `Case` is the bytes of one request, or of something that looks like one, with `{T}` for the request target and `{H}`
+for the host. The driver (`send`) appends a canary, `GET /healthz` with `Connection: close`. A request that swallows too
+much or too little thus shows: an answer is missing, or there is one too many.
 
 REJECT   one answer with one of `statuses` and the connection is closed; nothing is stored; no canary.
 ACCEPT   parsed exactly as RFC 9112 says: `body` arrives as it is, whole; then the canary is answered,

@@ -8,7 +8,7 @@ from corpus_case import (
 
 
 def _valid(b):
-    """What must be accepted: a server that rejects everything would pass the rest."""
+    """Cases that must be accepted: a server that rejects everything would pass the rest."""
     b.put("valid/length", [CL], BODY, ACCEPT, body=BODY)
     b.put("valid/length 0", [b"Content-Length: 0"], b"", ACCEPT, body=b"")
     for sizes in ((), (1,) * len(BODY), (5, 7, 1000), (len(BODY) - 1, 1)):

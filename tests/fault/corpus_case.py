@@ -1,4 +1,4 @@
-"""What a case of the corpus is, and the words that its parts are written in."""
+"""A case of the corpus, and the words that its parts are written in."""
 
 import dataclasses
 

@@ -13,7 +13,7 @@ CANARY = b"GET /healthz?canary HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n
 
 @dataclasses.dataclass
 class Seen:
-    """What came back on one connection."""
+    """The answer on one connection."""
 
     answers: list  # (status, headers in lower case, body)
     closed: bool  # by the server, in time

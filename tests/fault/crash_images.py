@@ -1,4 +1,4 @@
-"""What a recording disk may hold after a power cut, image by image."""
+"""Images of what a recording disk may hold after a power cut."""
 
 import bisect
 import mmap
@@ -9,7 +9,7 @@ from commands import copy_sparse
 
 
 class CrashImages:
-    """What a recording disk may hold after the power failed at any point of its log.
+    """Builds what a recording disk may hold after the power failed at any point of its log.
 
     A disk with a volatile cache keeps every write that was done before a flush arrived that has been
     answered. Of the later ones it keeps any subset, and of the last of them any part, in sectors of 512
@@ -72,7 +72,7 @@ class CrashImages:
         return self._covered[flushes - 1] if flushes else 0
 
     def build(self, cut, rng, keep=None, torn=False):
-        """An image of the disk after a power cut behind the first `cut` records.
+        """An image of the disk after a power cut that follows the first `cut` records.
 
         `keep` is the chance of each unflushed write to have reached the disk (default: drawn); with `torn`
         one of them is kept in part. Returns (path, {"writes", "unflushed", "dropped", "torn"}).

@@ -1,8 +1,7 @@
 """Drives to lose: loop devices that are cut off, disks that record what reached them, bits that turn.
 
-Everything is made through a `Lab`, which undoes all of it in reverse order, whatever a test did: hung
-daemons are woken, file systems unmounted, loop devices given back. What a killed run left behind is swept
-away by the next one.
+Everything is made through a `Lab`, which undoes all of it in reverse order, whatever a test did. It wakes hung daemons,
+unmounts file systems and frees loop devices. What a killed run left behind is swept away by the next one.
 
 Needs root, loop devices and (recording and faulty disks) FUSE with the programs of tests/fault/tools;
 `why_no_loop` and `why_no_fuse` say what is missing.
@@ -186,8 +185,8 @@ def make_image(path, fs, size, options=()):
     with open(path, "wb") as image:
         image.truncate(size)
     if fs == "ext4":
-        # Small file systems get 1 KiB blocks by default, too small for attributes of 4,000 bytes; nothing
-        # is left to the kernel's background initialisation, so that recorded writes are ours.
+        # Small file systems get 1 KiB blocks by default, too small for attributes of 4,000 bytes. Nothing is left to
+        # the kernel's background initialisation, so that recorded writes are ours.
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E",
             "nodiscard,lazy_itable_init=0,lazy_journal_init=0", *options, path)
     else:
@@ -251,8 +250,8 @@ class LoopDisk:
             self.device = None
 
     def remount(self, *options):
-        """Mounted anew, and good after a power cut. A program beside the tests that has mounts of its own, such as tests/bench/run,
-        keeps the file system as it is until it ends: what is mounted then is the same one, cut off still."""
+        """Mounted anew, and good after a power cut. A program with mounts of its own, such as tests/bench/run, keeps the file
+        system alive until it ends. Until then a mount yields the same file system, still cut off."""
 
         def is_good():
             self.umount()

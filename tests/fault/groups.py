@@ -38,7 +38,7 @@ class Group:
 
     @contextlib.contextmanager
     def births(self):
-        """What this thread starts meanwhile is born in the group; the thread itself belongs to it for so long."""
+        """Processes that this thread starts meanwhile are born in the group; the thread belongs to it for that time."""
         here = threading.get_native_id()
         self.write("tasks", here)
         try:

@@ -1,9 +1,9 @@
-"""What clients did and saw, exactly enough to judge a store by.
+"""The calls of clients and what they saw, exactly enough to judge a store by.
 
-Every PUT writes a value of its own: each block of 4 KiB carries the number of the operation that wrote it
-and its place, so that any part of a body says which PUT it came from and a mixture of two shows. Every
-client appends what it did to a file of its own; all times are CLOCK_MONOTONIC, one clock for all clients
-and nodes of a machine, so the recorded order in real time is exact.
+Every PUT writes a value of its own: each block of 4 KiB carries its place and the number of the operation that wrote
+it. So any part of a body says which PUT it came from, and a mixture of two shows. Every client appends what it did to a
+file of its own. All times are CLOCK_MONOTONIC, one clock for all clients and nodes of a machine, so the recorded order
+in real time is exact.
 """
 
 import dataclasses
@@ -123,8 +123,8 @@ _recorders = itertools.count(1)
 
 
 class Recorder:
-    """Makes values and keeps what clients did, one file for each below `directory` (None: in memory only, unless
-    TARN_TEST_EVIDENCE names a directory, as it does in tests/soak).
+    """Makes values and keeps what clients did, one file for each below `directory`. None: in memory only, unless
+    TARN_TEST_EVIDENCE names a directory, as it does in tests/soak.
 
     Threads: `client` and `new_value` may be called by any; a `ClientLog` belongs to one.
     """
@@ -184,7 +184,7 @@ class Recorder:
 
 
 class ClientLog:
-    """What one client did."""
+    """The calls of one client."""
 
     def __init__(self, name, path=None):
         self.name = name

@@ -59,7 +59,7 @@ def forget_pages(path):
 
 
 def is_in_memory(path, offset):
-    """Whether memory holds the page of a byte of a file: one that is being read or sent is not forgotten."""
+    """True if memory holds the page of a byte of a file: one that is being read or sent is not forgotten."""
     fd = os.open(path, os.O_RDONLY)
     try:
         page = _libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset // mmap.PAGESIZE * mmap.PAGESIZE)

@@ -106,7 +106,7 @@ def drip(address, start, chunk, every, patience):
 def sip(address, request, size, every, patience):
     """Sends a request and takes `size` bytes of the answer now and then, until the server closes or patience ends.
 
-    The end is seen when it comes. Who only reads sees it behind everything that lies in his own receive buffer: at 64
+    The end is seen when it comes. A client that only reads sees it after all that lies in its receive buffer: at 64
     bytes every 0.2 s the 4 KiB of the smallest one take 12.8 s, whatever the server does.
     """
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Ways to break a valid history so that no order explains it any more.
+"""Ways to break a valid history so that no order explains it any longer.
 
 Each returns True when it has broken the model's history, False when it found no victim there. Why no order can explain
 the result is argued where the victims are picked.

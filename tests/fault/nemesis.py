@@ -1,4 +1,4 @@
-"""Who breaks things: a seeded schedule of faults on a `Site`, a few at a time, each of which ends by itself.
+"""Nemesis: a seeded schedule of faults on a `Site`, a few at a time, each of which ends by itself.
 
 A fault is a generator: it begins, yields for how long it shall last (in seconds), and ends. What it did is counted in
 `Nemesis.injected`, what shows that it really happened in `Nemesis.detected`.
@@ -32,7 +32,7 @@ class Deck:
         return self._left.pop()
 
     def put_back(self, kind):
-        """It could not be had now."""
+        """Returns a fault that was not possible now."""
         self._left.insert(0, kind)
         self._refused += 1
         self._is_out = False
@@ -184,7 +184,7 @@ class Nemesis:
         self.site.network.heal(*machines)
 
     def _isolate(self, free, taken):
-        """One machine from all others (N2); the host sees it, or does not."""
+        """Cuts one machine off from all others (N2), and in some cases from the host."""
         one = free[0]
         taken.append(one)
         others = [each for each in self.site.machines() if each != one] + (["host"] if self.rng.random() < 0.3 else [])
@@ -204,7 +204,7 @@ class Nemesis:
         yield from self._network("cut_pair", [free[0]], lambda: self.site.network.shut(free[0], [free[1]]))
 
     def _one_way(self, free, taken):
-        """What others send to a machine is lost, or what it sends."""
+        """Drops what other machines send to one machine, or what it sends to them."""
         taken.append(free[0])
         some = [each for each in self.site.machines() if each != free[0]]
         some = self.rng.sample(some, self.rng.randint(1, len(some)))

@@ -1,7 +1,7 @@
 """The stage of a fault test: a cluster on drives of the lab, nodes that start and die quickly, and judged clients.
 
-A test of a hundred kills cannot pay for a Python start at each of them, so nodes are started here by the functions
-of deploy/local-cluster itself, in this process. Everything else is the `Cluster` of tests/harness.
+A test of a hundred kills cannot pay for a Python start at each. So nodes are started in this process, by the functions
+of deploy/local-cluster itself. Everything else is the `Cluster` of tests/harness.
 """
 
 import os

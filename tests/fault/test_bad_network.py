@@ -63,8 +63,8 @@ def test_bad_links_make_it_slow_and_nothing_else(make_site, seed):
 
 
 def test_a_slow_way_to_etcd_takes_nobody_down(make_site, seed):
-    """N6: all that nodes and etcd say to each other takes up to a second, each way: no target is down, objects do not notice, and
-    the cluster goes on to act: another version of the map settles."""
+    """N6: all messages of nodes and etcd take up to a second each way. No target is down, clients do not notice, and the cluster
+    still acts: another map version settles."""
     site = make_site(machines=4, targets=3, proxies=2, etcds=1, etcds_apart=True)
     net, cluster = site.network, site.cluster
     cluster.expect_errors(ERRORS)

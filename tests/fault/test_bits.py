@@ -89,8 +89,8 @@ def test_flipped_bits_are_never_served(make_stage, fs, seed):
 
 
 def test_a_flip_in_an_adopted_file_is_found_by_its_first_reader(make_stage, seed):
-    """C6 where there are no block checksums yet: the last block is held back until the object's checksum agrees, so
-    that a reader gets an error or a cut connection, never a whole body."""
+    """C6 without block checksums: the last block is held back until the object's checksum agrees. So a reader gets an
+    error or a cut connection, never a whole body."""
     rng = seeded(seed, "C6 adopted")
     stage = make_stage(targets=1, drives=1, fs="ext4")
     cluster, disk = stage.cluster, stage.disks["t1"][0]
@@ -168,8 +168,8 @@ def test_flips_in_the_index_lose_nothing_and_bring_nothing_back(make_stage, seed
 
 @pytest.mark.gate("C6")
 def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
-    """C6 where another target has a copy: readers get the right bytes from there, and soon the bad file is a good one again, made
-    once, however many readers found it."""
+    """C6 where another target has a copy: readers get the right bytes from there. The bad file is soon replaced, once, however
+    many readers found it."""
     rng = seeded(seed, "C6 on nodes")
     stage = make_stage(targets=3, drives=1, fs="ext4")
     cluster = stage.cluster

@@ -18,7 +18,7 @@ KILLS = 8
 
 @pytest.mark.gate("L6")
 def test_nothing_outlives_its_bucket(cluster, seed):
-    """A PUT is acknowledged before the bucket goes, or refused: whatever was acknowledged behind it is in the next one, and
+    """A PUT is acknowledged before the bucket goes, or refused: whatever was acknowledged after it is in the next one, and
     nothing else is. No file of a destroyed bucket stays."""
     rng = random.Random(seed)
     bucket, acknowledged, late = "goes-and-comes", 0, []
@@ -57,7 +57,7 @@ def test_nothing_outlives_its_bucket(cluster, seed):
             assert cluster.destroy_bucket(bucket).status == 200
         else:
             late += [(name, status) for name, begun, status in results if begun > gone and status == 200]
-    print(f"injected: {ROUNDS} buckets destroyed under {acknowledged} acknowledged PUTs; detected: {len(late)} acknowledged behind it")
+    print(f"injected: {ROUNDS} buckets destroyed under {acknowledged} acknowledged PUTs; detected: {len(late)} acknowledged after it")
     assert acknowledged > 10 * ROUNDS and not late, late[:5]
     cluster.create_bucket(bucket)
     assert cluster.names(bucket) == []
@@ -118,8 +118,8 @@ def left(cluster, bucket):
 
 
 def test_nobody_reads_what_others_say_is_gone(make_cluster, rng):
-    """While a target that has a lease has not heard of the end of a bucket, the others neither show its objects nor say that they
-    are gone: they are unavailable. When it has heard, or has no lease any more, they are gone everywhere."""
+    """A target with a lease has not heard of the end of a bucket. Meanwhile the others neither show its objects nor say that they
+    are gone: they are unavailable. When it has heard, or has no lease any longer, they are gone everywhere."""
     cluster = make_cluster(apart=True, targets=2, drives=1)
     stopped, other = rng.sample(("t1", "t2"), 2)
     pause = rng.uniform(1, 2.5)  # seconds, less than its lease
@@ -146,7 +146,7 @@ def test_nobody_reads_what_others_say_is_gone(make_cluster, rng):
 
 
 def test_a_destroy_goes_on_without_the_proxy_that_was_asked(make_cluster):
-    """It dies between the two steps: another one carries it out, and the name is free again."""
+    """The proxy dies between the two steps: another one carries the destroy out, and the name is free again."""
     cluster = make_cluster(apart=True, targets=1, drives=1, proxies=2,
                            fail_points={"p1": "destroy_bucket.before_removal=kill"})
     cluster.create_bucket("ends")
@@ -162,7 +162,7 @@ def test_a_destroy_goes_on_without_the_proxy_that_was_asked(make_cluster):
 
 
 def test_an_eviction_that_keeps_the_bucket_goes_on_without_the_proxy_that_was_asked(make_cluster, tmp_path):
-    """It dies between the two steps: another one carries it out, and the bucket is there with its properties."""
+    """The proxy dies between the two steps: another one carries it out, and the bucket is there with its properties."""
     with WebServer(tmp_path / "web") as web:
         web.write("kept/n", b"there")
         cluster = make_cluster(targets=1, drives=1, proxies=2, meta="etcd", settings={"upstream.endpoints": web.url},

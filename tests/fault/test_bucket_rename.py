@@ -28,7 +28,7 @@ def rename(cluster, source, goal):
 
 
 def read_meanwhile(cluster, made, old, new):
-    """While it may be renamed at any instant: what is not found under the old name any more is under the new one."""
+    """While the bucket may be renamed at any instant, what is no longer found under the old name is under the new one."""
     for name, body in made.items():
         answer = cluster.get(old, name)
         if answer.status == 404:
@@ -67,7 +67,7 @@ def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point, seed, rng):
     print(f"injected: kill at {point}; taken up again: {taken}; found: {found}")
     # Its record was there before its first step (decision 015), so it is carried out whatever the step was.
     assert taken == 1 and found == "new"
-    # Who got no answer asks again, and what is stored now is stored under the new name.
+    # A client that got no answer asks again, and what is stored now is stored under the new name.
     assert rename(cluster, "old", "new") == 200
     assert name_now(cluster, made, "old", "new") == "new"
     made |= {"later": b"later"}
@@ -107,7 +107,7 @@ def test_nodes_killed_at_any_instant_of_a_rename(make_cluster, seed, rng):
 
 
 def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cluster):
-    """What it holds is asked for under the new name as soon as it is back; the old one is gone there, too."""
+    """Objects of the target are found under the new name as soon as it is back; the old name is gone there, too."""
     cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")
     made = cluster.fill("old", 24, SIZES)
@@ -121,7 +121,7 @@ def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cl
 
 
 def move_to_the_other_drive(cluster, node):
-    """As after an overflow: what a target holds lies on the drive that is not its place."""
+    """Misplaces the object of a target as an overflow does: on the drive that is not its place."""
     one, other = (drive / "data" for drive in cluster.drives(node))
     (path,) = [path for path in [*one.rglob("*"), *other.rglob("*")] if path.is_file()]
     source, goal = (one, other) if one in path.parents else (other, one)
@@ -157,7 +157,7 @@ def test_after_a_rename_a_start_still_knows_what_lies_on_another_drive_than_its_
 
 
 def test_a_rename_whose_proxy_died_is_not_done_again_when_the_name_was_given_anew(make_cluster):
-    """Who got no answer asks another proxy, then takes the name back: the first rename, found later, is of the past."""
+    """A client without an answer asks another proxy, then takes the name back. The first rename, found later, is void."""
     cluster = make_cluster(targets=1, drives=1, meta="etcd", proxies=2)
     cluster.create_bucket("old")
     made = cluster.fill("old", 4, SIZES)

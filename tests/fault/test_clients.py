@@ -181,8 +181,8 @@ def test_clients_that_dawdle_are_cut_off_and_disturb_nobody(make_stage):
 
 @pytest.mark.gate("J4")
 def test_clients_above_the_least_rate_are_never_cut_off(make_stage):
-    """J4: readers at 16 times the least rate, and writers at 20 times, who take and send less in a window than the buffers on the way hold:
-    of plain and of coded objects, at targets and through the relay. What the nodes pass on to each other pauses for longer than a window."""
+    """J4: readers at 16 times the least rate, and writers at 20 times, which move less in a window than the buffers on the way hold. They
+    use plain and coded objects, at targets and through the relay. What nodes pass on to each other pauses for longer than a window."""
     stage = make_stage(targets=4, drives=1, settings={"http.body_rate_window": "2s"})
     cluster, body = stage.cluster, os.urandom(24 << 20)
     cluster.create_bucket("striped", props("striped", 2, 1))

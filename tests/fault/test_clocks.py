@@ -17,8 +17,8 @@ HOUR = 3600
 
 
 def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, seed):
-    """Versions never come from a wall clock, and leases bear a drift of a tenth. What is signed with a time that is an
-    hour away may be refused, with the code for that, and nothing else."""
+    """Versions never come from a wall clock, and leases survive a drift of a tenth. What is signed with a time that is
+    an hour away may be refused, with the code for that, and nothing else."""
     rng = random.Random(seed)
     nodes = ["p1", "p2", "t1", "t2", "t3"]
     drifts = dict(zip(nodes, [0.0, 0.0, 0.1, -0.1, 0.0]))
@@ -77,7 +77,7 @@ def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, s
 
 
 def offset_of(cluster, name, seconds):
-    """Whether the node's answers are dated so many seconds away."""
+    """True if the node's answers are dated so many seconds away."""
     answer = http.request("GET", cluster.url_of(name) + "/healthz")
     date = answer.headers.get("Date")
     if date is None:

@@ -1,10 +1,10 @@
-"""Drives and nodes of a cluster die, hang, fill up, go bad, are stopped and return, never more of them at once than its coded objects
-bear. Who looks after it puts drives back, and does nothing else. No acknowledged write is lost, no wrong byte and no older version is
-read, no list misses a name, no read fails twice, and each time the ledger is full again by itself.
+"""Drives and nodes of a cluster die, hang, fill up, go bad, are stopped and return. There are never more such faults at once than its
+coded objects survive. The operator puts drives back, and does nothing else. No acknowledged write is lost, and no wrong byte or older
+version is read. No list misses a name, no read fails twice, and each time the ledger is full again by itself.
 
 Two clusters: many nodes of few drives, and two nodes of many, where a node holds more slices of an object than may be lost.
 
-TARN_TEST_SECONDS says for how long; with TARN_TEST_DOSE=full there are 10,000 objects of 1 byte to 256 MiB, and with
+TARN_TEST_SECONDS says for how long. With TARN_TEST_DOSE=full there are 10,000 objects of 1 byte to 256 MiB. With
 TARN_TEST_EVERY_FAULT each kind of fault must have happened. `tests/soak coding` is this test, each cluster for half of the time."""
 
 import contextlib
@@ -193,7 +193,7 @@ class Breaking:
         self.stage.start(target, served=False)
 
     def shut_down(self, target, disk):
-        """As an operator does it, who starts it again."""
+        """Ends a target with SIGTERM and starts it again, as an operator does."""
         self.stage.cluster.running.discard(target)
         os.kill(self.stage.cluster.pid(target), signal.SIGTERM)
         self.stage.wait_gone(target, SHUT_DOWN_WITHIN)
@@ -209,7 +209,7 @@ class Breaking:
         os.kill(pid, signal.SIGCONT)
 
     def round(self):
-        """One or two of them at once: at targets of their own, or at drives anywhere."""
+        """Runs one or two faults at once: at different targets, or at drives anywhere."""
         running = []
         places = [(target, disk) for target in self.stage.targets() for disk in self.stage.disks[target]]
         if self.nodes_may_go:
@@ -226,8 +226,8 @@ class Breaking:
 
 
 def wait_healed(cluster, since_ns=0):
-    """Until the ledger is full; and, where bytes were changed behind the cluster's back, it has looked at all since then, and made
-    anew what was bad."""
+    """Waits until the ledger is full. Where bytes were changed without the cluster's knowledge, all must have been scrubbed since
+    then, and repaired."""
     seen = []
 
     def full():

@@ -1,5 +1,5 @@
 """What drives do to coded objects (docs/reliability.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost no
-client anything, one more costs an error and never a wrong byte, and what is missing is made again."""
+client anything. One more costs an error and never a wrong byte. What is missing is made again."""
 
 import collections
 import os
@@ -78,7 +78,7 @@ def wait_full(cluster, k, m, bodies, seconds=120):
 
 
 def restart(stage, *targets):
-    """What their processes remember of drives, and what memory holds of files, is gone."""
+    """Restarts targets, so that all that their processes know of drives, and memory of files, is gone."""
     for target in targets:
         stage.kill(target)
     for target in targets:
@@ -211,7 +211,7 @@ def test_blocks_of_a_version_before_are_noticed_and_made_anew(make_stage, seed):
     assert cluster.put("cut", "n-0000", old).status == 200
     before = {key[1]: path.read_bytes() for key, path in slice_files(cluster).items()}
     assert cluster.put("cut", "n-0000", new).status == 200
-    # Who reads by the record of before may go on for half a minute.
+    # A reader by the former record may go on for half a minute.
     wait_until(lambda: sum(len(where) for where in slices_of(cluster, "n-0000").values()) == 3, 60, "the slices of before are gone")
     for target in cluster.targets():
         stage.kill(target)
@@ -232,8 +232,8 @@ def test_blocks_of_a_version_before_are_noticed_and_made_anew(make_stage, seed):
 @pytest.mark.parametrize("k, m", ((4, 2), (5, 3)))
 @pytest.mark.gate("D7")
 def test_m_drives_are_lost_and_then_one_more(make_stage, seed, k, m):
-    """D1, D7: double failures for 4 + 2, triple for 5 + 3. One more than that: an error and no 404, until the last of them is back: since
-    then nothing can have been written that it does not know."""
+    """D1, D7: double failures for 4 + 2, triple for 5 + 3. With one more lost, readers get an error and no 404 until the drive that was
+    lost last is back. No write succeeded without it, so it knows all."""
     rng = seeded(seed, "losses", k, m)
     stage = make(make_stage, k, m, targets=k + m, drives=1, fs="ext4")
     cluster = stage.cluster
@@ -306,7 +306,7 @@ def wait_under_way(stage, targets):
 
 
 def wait_readable(cluster, bodies):
-    """What a lost target owned is another's when its lease has ended."""
+    """Names of a lost target have another owner when its lease has ended."""
     wait_until(lambda: all((got := fetch(cluster, name)) is not None and got.status == 200 and got.body == body
                            for name, body in bodies.items()), 60, "all is read", every=1)
 

@@ -1,5 +1,5 @@
-"""Everything at once, on coded objects: kills, pauses, partitions and bad networks, joins and drains by a seeded schedule, under
-clients that write, read, delete and list. At the end each object has each of its slices once, and no other slices are left.
+"""Everything at once, on coded objects: kills, pauses, partitions, bad networks, joins and drains by a seeded schedule. Clients
+write, read, delete and list meanwhile. At the end each object has each of its slices once, and no other slices are left.
 
 TARN_TEST_SECONDS says for how long."""
 

@@ -49,7 +49,7 @@ def wait_whole(cluster, names, but=(), seconds=40):
 
 def wait_looked(cluster):
     """Until all targets have looked by the newest map and found all whole. The next look comes when something is known to be
-    missing, so that none of them mends what a test damages before the test has counted."""
+    missing. So no target repairs what a test damages before the test has counted."""
     version = stored_map(cluster)["version"]
 
     def looked():
@@ -149,7 +149,7 @@ def shown(cluster, name, **labels):
 
 
 def states(cluster):
-    """Of one scrape, so of one count."""
+    """The numbers of objects by state, from one scrape and so from one count."""
     metrics = cluster.metrics("p1")
     return tuple(metrics.get(f'tarn_bucket_objects{{bucket="ais://cut",state="{state}"}}') for state in ("full", "reduced", "at_risk", "lost"))
 
@@ -174,7 +174,7 @@ def test_metrics_show_what_is_short_and_when_it_is_whole_again(five, seed):
 
 
 def test_what_is_lost_is_named(five, seed):
-    """More files are gone than the code can bear."""
+    """More files are gone than the code can replace."""
     five.expect_errors("lost|no slice could be made")
     wanted = bodies(seed, count=3)
     five.fill("cut", wanted, durable=True)

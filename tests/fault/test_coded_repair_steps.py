@@ -1,5 +1,5 @@
-"""Kills between the steps of a repair, and of the judgement of a slice that no record names (docs/decisions/019, rule D): the owner dies at
-each of them, and what it left is gone on with. Readers at two proxies, a history that is judged, and nothing left over at the end."""
+"""The owner dies at each step of a repair, and of the judgement of a slice that no record names (docs/decisions/019, rule D). What it left
+is continued. Readers at two proxies, a history that is judged, and nothing left over at the end."""
 
 import time
 
@@ -11,7 +11,7 @@ from harness.nodes import wait_until_in_place
 from harness.waiting import wait_until
 from test_coded_steps import AT_ONCE, BUCKET, DROPS_SECONDS, Steps, overwrite
 
-# Of an owner that moves slices off a target that is put aside, back, and off it again.
+# Steps of an owner that moves slices off a target in maintenance, back, and off it again.
 MOVING = ("repair.sealed", "coded.before_own_again", "repair.before_drop")
 
 
@@ -22,7 +22,7 @@ def dies_at(steps, target, point):
     print(f"injected: {target} killed at {point}")
     steps.start(target)
     try:
-        # Who asked the owner about a slice when it died asks again a minute later at most.
+        # A target that asked the owner about a slice when it died asks again a minute later at most.
         wait_until_in_place(steps.cluster, seconds=90)
     except AssertionError:
         print(client.request("GET", steps.cluster.endpoint + "/v1/cluster?what=rebalance").text)
@@ -113,14 +113,14 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
 
 
 def start_again(steps, *targets, point=""):
-    """With a walk, at the start, that asks owners about every slice there."""
+    """Restarts targets. A walk at the start asks owners about every slice there."""
     steps.stage.kill(*targets)
     steps.start(*targets, point=point)
 
 
 def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_stage, seed):
-    """Rule D: the record that an owner has is older than the slices it is asked about. It is committed again above them before they go, so
-    that the replica that is away, with the record that names them, brings back nothing whose slices are gone."""
+    """Rule D: the record that an owner has is older than the slices it is asked about. It is committed again above them before they go. So
+    the replica that is away, whose record names them, brings back no version without slices."""
     steps = Steps(make_stage, seed, "overruled", layout="striped", k=2, m=1)
     cluster, name = steps.cluster, "n-0000"
     steps.names.append(name)
@@ -173,8 +173,8 @@ def test_slices_that_may_be_all_that_is_left_of_an_object_stay(make_stage, seed)
 
 
 def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
-    """What is not needed any more stays for half a minute: an object is written again while it is read, and then one of the slices that its
-    reader has begun with goes away."""
+    """An unneeded slice stays for half a minute. An object is written again while it is read; then one of the slices that its reader uses
+    goes away."""
     rng = seeded(seed, "older record")
     stage = make_stage(targets=4, drives=1)
     cluster, name, body = stage.cluster, "n-0000", rng.randbytes(64 * MIB)

@@ -53,7 +53,8 @@ def scan(cluster):
 
 
 def what_is_wrong(cluster, names, m):
-    """{name: (what its record names, what there is)} where that is not the same, each once, or the record is not there m + 1 times."""
+    """{name: (what its record names, what there is)} of names where these differ or a slice is there twice, or whose record is not
+    there m + 1 times."""
     records, slices = scan(cluster)
     targets = {cluster.nodes[target]["id"]: target for target in cluster.targets()}
     wrong = {name: "not a name of the test" for name in (set(slices) | set(records)) - set(names)}
@@ -279,8 +280,8 @@ def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
 
 @needs_ext4
 def test_drives_of_others_are_not_taken_for_ones_own(make_stage, seed, tmp_path):
-    """D4: two targets have each other's drive, while they run and at a start; then a third one has a drive of another cluster, which
-    bears the id of its own. Each says so, and touches nothing; what lies there is read from the others."""
+    """D4: two targets have each other's drive, while they run and at a start. Then a third one has a drive of another cluster, with
+    the id of its own drive. Each says so, and touches nothing; what lies there is read from the others."""
     rng = seeded(seed, "coded D4")
     stage = make_returns(make_stage, 2, 2, targets=5, drives=2, fs="ext4")
     cluster = stage.cluster

@@ -100,8 +100,8 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_replica(make_stage, s
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, seed):
-    """C11 with A1: of three replicas one waits for its drive, and another is dead and still has its lease; whichever comes next, the third
-    serves. When that is dead too, readers wait for the drive."""
+    """C11 with A1: of three replicas one waits for its drive, and another is dead and still has its lease. The third serves, whichever
+    replica is asked first. When that is dead too, readers wait for the drive."""
     rng = seeded(seed, "past")
     stage = make_stage(targets=3, drives=1, faulty=True, settings={"lease.term": "60s"})
     cluster = stage.cluster
@@ -139,7 +139,7 @@ def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_replica(make_stage, 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 def test_a_reader_of_a_full_copy_whose_drive_stops_is_given_slices(make_stage, seed):
-    """C12, layout whole: the drive answers no more in the middle of an object; the same answer goes on with slices."""
+    """C12, layout whole: the drive stops answering in the middle of an object; the same answer goes on with slices."""
     rng = seeded(seed, "stops")
     stage = make_stage(targets=4, drives=1, faultable=True, fs="ext4", size=256 * MIB)
     cluster = stage.cluster

@@ -98,7 +98,7 @@ class Steps:
         return [target for target in self.cluster.targets() if name in attribute.objects(self.cluster.drives(target), BUCKET)]
 
     def generations(self, name):
-        """Those of the record, at all who have it."""
+        """The generations of the record, at all targets that have it."""
         found = (attribute.objects(self.cluster.drives(target), BUCKET).get(name) for target in self.cluster.targets())
         return [said["generation"] for said in found if said]
 

@@ -1,5 +1,5 @@
-"""Writes of coded objects while holders go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
-them (docs/reliability.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
+"""Writes of coded objects while holders go: a holder that fails during a PUT is replaced before the acknowledgement. Also drives whose
+syncs fail (docs/reliability.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
 
 import contextlib
 import threading
@@ -73,8 +73,8 @@ def work_bytes(stage):
 
 
 def first_version(cluster, name, body):
-    """Stores it; (its set, a target that has nothing of it but a slice). Where a replica of the record is away the answer says so: that one
-    is given its copy later."""
+    """Stores an object. Returns its set and a target that has only a slice of it. If a replica of the record is away, the answer says so,
+    and that replica gets its copy later."""
     assert cluster.put("cut", name, body).status == 200
     (only,) = sets_of(cluster, name)
     with_record = [target for target in cluster.targets() if name in attribute.objects(cluster.drives(target), "cut")]
@@ -93,7 +93,7 @@ def assert_replaced(cluster, name, answer, body, dead, before=()):
 
 @pytest.mark.gate("A1 of coded objects")
 def test_a_holder_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, seed):
-    """And the slices of what has come of a body are on their way to the drives already."""
+    """Slices of the part of the body that has come are already on their way to the drives."""
     rng = seeded(seed, "replaced")
     stage = make(make_stage, targets=5, drives=1)
     cluster = stage.cluster
@@ -136,7 +136,7 @@ def stands_still(cluster, target):
 
 @contextlib.contextmanager
 def still(cluster, target):
-    """It hangs: its connections stay, and nothing answers."""
+    """Stops a target: its connections stay, and it does not answer."""
     cluster.stop(target)
     try:
         wait_until(lambda: stands_still(cluster, target), 10, f"{target} stands still")
@@ -190,7 +190,7 @@ def test_holders_that_hang_together_are_not_waited_for_one_after_another(make_st
 
 
 def test_a_holder_that_hangs_at_its_seal_is_replaced(make_stage, seed):
-    """Its lease ends meanwhile, and it is not waited for any longer."""
+    """When the holder's lease has ended, the owner no longer waits for it."""
     rng = seeded(seed, "hangs at the seal")
     stage = make(make_stage, targets=5, drives=1)
     cluster = stage.cluster
@@ -235,7 +235,7 @@ def test_a_replica_of_the_record_that_hangs_holds_up_a_write_for_its_lease(make_
 
 
 def test_a_write_without_one_holder_says_so_and_its_slice_comes_though_its_owner_died(make_stage, seed):
-    """2 + 2 on four targets of which one is away: `degraded`, or 503. Who acknowledged it dies at once; what it owes stands in the record."""
+    """2 + 2 on four targets of which one is away: `degraded`, or 503. The owner then dies; the record says what is owed."""
     rng = seeded(seed, "degraded")
     stage = make(make_stage, 2, 2, targets=4, drives=1)
     cluster, body = stage.cluster, rng.randbytes(300 * KIB)
@@ -374,7 +374,7 @@ def test_the_first_bytes_of_a_degraded_answer_come_before_the_rest_is_read(make_
 
 @pytest.mark.gate("C4")
 def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
-    """Of an object that was never there no record would tell that its slices may go."""
+    """The object was never there, so no record would tell that its slices may go."""
     cluster = make_cluster(targets=5, drives=1)
     cluster.expect_errors(r" (error|warn) ")
     cluster.create_bucket("cut", props("striped"))
@@ -394,7 +394,7 @@ def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
 
 
 def test_a_body_without_a_length_that_takes_long_to_encode_is_answered_at_the_relay(make_cluster):
-    """It is cut when all of it is there: the relay waits for that longer than for other answers."""
+    """It is encoded when all of it is there, for which the relay waits longer than for other answers."""
     slow = "coded.before_seal=sleep:45000;coded.before_record=sleep:25000"
     cluster = make_cluster(targets=3, drives=1, fail_points={f"t{i}": slow for i in (1, 2, 3)})
     cluster.create_bucket("cut", props("striped", 2, 1))

@@ -1,7 +1,7 @@
 """Processes that die at any instant (docs/reliability.md A1), and what the next start makes of the files.
 
-Also the four promises of a start: files the index lost are adopted, older files never win, what is deleted stays
-so, and unfinished files go.
+Also the four promises of a start: files that the index lost are adopted, older files never win, deletes stay, and
+unfinished files go.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """Drives that answer with errors (docs/reliability.md C1 to C3): what single copies can keep, they keep.
 
-A read that fails costs that object, a write that fails sends new objects to the next drive, and a sync that fails
-ends the drive: what a kernel says afterwards about the pages of such a file is not true.
+A read that fails costs that object. A write that fails sends new objects to the next drive. A sync that fails ends the
+drive, since the kernel's pages of such a file cannot be trusted afterwards.
 """
 
 import disks
@@ -28,7 +28,7 @@ def metric(stage, node, name, drive):
 
 
 def notes_of(cluster):
-    """What is said of drives of t1 that are not well, by path."""
+    """The notes on drives of t1 that are not well, by path."""
     said = http.request("GET", cluster.endpoint + "/v1/cluster?what=mountpaths").json()
     return said[cluster.nodes["t1"]["id"]].get("notes", {})
 
@@ -44,7 +44,7 @@ def stored(stage, seed, sizes, count=60):
 
 @pytest.mark.gate("C1")
 def test_an_unreadable_sector_costs_its_object_and_nothing_else(make_stage, seed):
-    """C1: EIO on read, in the first block and behind it; counted; all others are read meanwhile."""
+    """C1: EIO on read, in the first block and after it; counted; all other objects are read meanwhile."""
     rng = seeded(seed, "C1")
     stage = make_stage(targets=1, drives=2, faulty=True)
     cluster, drive = stage.cluster, stage.disks["t1"][0]

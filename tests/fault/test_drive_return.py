@@ -1,5 +1,5 @@
-"""Drives that were lost while their target ran, and are there again (docs/reliability.md C3, C7, D5): the target takes them back by itself, and
-only what it may believe (docs/decisions/020)."""
+"""Drives that were lost while their target ran, and are there again (docs/reliability.md C3, C7, D5). The target takes them back by itself,
+if it may trust them (docs/decisions/020)."""
 
 import json
 
@@ -138,8 +138,8 @@ def test_a_drive_whose_sync_failed_stays_out_until_it_is_mounted_anew(make_stage
 
 @needs_fuse
 def test_a_drive_that_takes_files_again_after_a_failed_sync_waits_for_its_mount(make_stage, lab, seed):
-    """C3 on a file system that, unlike ext4, does not end its service at a failed sync: nothing about it shows that what memory has of
-    it may be lost. It is taken back when it is mounted anew, and not before."""
+    """C3 on a file system that, unlike ext4, continues after a failed sync: nothing shows that data in memory may be lost. It is taken
+    back when it is mounted anew, and not before."""
     rng = seeded(seed, "failed sync, no sign of it")
     stage = make_stage(targets=1, drives=2, faulty=True)
     cluster, disk = stage.cluster, rng.choice(stage.disks["t1"])

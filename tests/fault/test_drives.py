@@ -123,7 +123,8 @@ def unsettled(cluster):
 
 
 def three_replicas_one_full(make_stage, **options):
-    """A cluster in which all names have copies on t1, t2 and t3; an object of t1 that was written before t3 became full; the file that fills it."""
+    """Returns a cluster in which all names have copies on t1, t2 and t3, an object of t1 older than the fullness of t3, and the file that
+    fills t3."""
     stage = make_stage(targets=3, drives=1, fs="ext4", size=64 * MIB, **options)
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
@@ -138,7 +139,7 @@ def three_replicas_one_full(make_stage, **options):
 
 
 def read_at(cluster, target, name):
-    """As a reader whom a proxy has sent there, and who follows."""
+    """Reads as a client that a proxy has sent to the target, and that follows redirects."""
     return client.request("GET", cluster.url("three", name, base=cluster.url_of(target)), expect=False)
 
 

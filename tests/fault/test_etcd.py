@@ -245,7 +245,7 @@ def test_clients_go_on_when_proxies_are_killed(make_stage, seed):
     rng = seeded(seed, "proxies")
     stage = make_stage(apart=True, meta="etcd", proxies=2, targets=2, drives=1)
     cluster = stage.cluster
-    # What a proxy has answered stays good when it is gone.
+    # Answers of a proxy stay good when it is gone.
     cluster.create_bucket("given")
     given = cluster.put("given", "redirected", b"r" * 100, follow=False)
     assert given.status == 307
@@ -333,7 +333,7 @@ def test_an_etcd_without_its_data_is_refused_and_made_anew_from_the_drives(make_
     crowd.stop()
     stage.wait_served()
     judge(stage)
-    # What starts from now on has a higher incarnation than any before.
+    # Nodes that start from now on have a higher incarnation than any before.
     cluster.kill("t1", "t2")
     cluster.start("t1", "t2")
     wait_until(lambda: cluster.put("films", "last", b"again").status == 200, 10, "writes after a restart")
@@ -341,8 +341,8 @@ def test_an_etcd_without_its_data_is_refused_and_made_anew_from_the_drives(make_
 
 
 def test_a_node_that_a_new_etcd_does_not_have_yet_is_told_at_once(make_stage, seed):
-    """F3: straight after `recover`, what=rebalance names who has no lease in the new etcd (`tarn cluster wait` waits for it), though
-    the proxies' watches have not come back to it."""
+    """F3: straight after `recover`, what=rebalance names the nodes without a lease in the new etcd, for which `tarn cluster wait`
+    waits. The proxies' watches need not be back."""
     stage = make_stage(apart=True, meta="etcd", proxies=2, targets=2, drives=1)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)

@@ -178,7 +178,7 @@ def test_protected_objects_go_from_a_full_drive_only(make_tier):
 
 @pytest.mark.gate("C4, of a cache")
 def test_a_write_that_finds_no_room_has_it_made(make_tier):
-    """Also a write of what is nowhere else; one that is larger than the drive evicts nothing."""
+    """That holds for objects without upstream, too. A write that is larger than the drive evicts nothing."""
     tier = make_tier(settings={"space.high_watermark": 95}, count=60)
     cluster = tier.cluster
     tier.read_all(tier.bodies, readers=1)
@@ -187,7 +187,7 @@ def test_a_write_that_finds_no_room_has_it_made(make_tier):
         running = [cluster.metric("t1", f"tarn_{name}") for name in ("upstream_fills_running", "evictions_running")]
         return running == [0, 0] and used(tier.disk) <= 0.95
 
-    wait_until(at_rest, 30, "nothing that was read asks for room any more")
+    wait_until(at_rest, 30, "nothing that was read asks for room any longer")
     before = evicted(cluster)
     large = client.request("PUT", cluster.url("data", "large"), bytes(200 * MIB), expect=False)
     assert large.status == 507, large

@@ -1,5 +1,5 @@
 """Coded buckets on few targets (docs/decisions/019, "Few targets"): slices lie on drives of their own, and so do copies of the
-record, so that any m drives may die where there are fewer than m + 1 targets."""
+record. So any m drives may die where there are fewer than m + 1 targets."""
 
 import collections
 import concurrent.futures
@@ -18,7 +18,7 @@ from harness.waiting import wait_until
 needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
 K, M = 8, 2
 SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 3 * MIB + 17)
-# What a drive that dies lets its target say.
+# Log lines of a target whose drive dies.
 DEAD_DRIVE = r" (error|warn) (drive|index|recovery|target|http|mirror|rebuild|scrub|copies) "
 
 
@@ -177,7 +177,7 @@ class Lost:
         return slices, records
 
     def is_whole(self, drives):
-        """Whether all is there, each slice and each record once, and the ledger says so, which it does not before."""
+        """True if all is there, each slice and each record once, and the ledger says so, which it does not before."""
         said = self.cluster.redundancy("cut")
         green = said["complete"] and (said["full"], said["reduced"], said["at_risk"], said["lost"]) == (len(self.wanted), 0, 0, 0)
         slices, records = self.objects(drives)

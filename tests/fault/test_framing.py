@@ -65,7 +65,7 @@ class Door:
 
 def as_the_door_sees_it(case, kind):
     """The redirecting listener never reads the body of a PUT: it answers 307, or 411 (chunks without Expect), and
-    closes, which is as good as refused and as good as understood, whatever the body. A name without object is 404."""
+    closes. Whatever the body, that counts as refused and as understood. A name without object is 404."""
     changed = dataclasses.replace(case, semantic=case.semantic | {404})
     if kind == "redirect" and case.is_put:
         changed = dataclasses.replace(changed, statuses=case.statuses | {307, 411}, may_close=True,

@@ -75,7 +75,7 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_stage, seed):
             wait_until(lambda: cluster.put("data", name, body).status == 200, 10, f"{name} is written elsewhere", every=0.1)
 
     def return_of_it(body, come_back):
-        """What clients see of its names from the moment it goes on until all is in place."""
+        """Clients' view of its names from the moment it goes on until all is in place."""
         come_back()
         seen = set()
 
@@ -169,7 +169,7 @@ def test_a_receiver_that_stands_still_holds_up_moves_for_no_longer_than_its_leas
         return set(attribute.objects(cluster.drives(node), "data"))
 
     def left():
-        """What t1 holds and another node owns."""
+        """Names that t1 holds and another node owns."""
         return [name for name in lies("t1") if cluster.owner("data", name) != "t1"]
 
     give_names_to(cluster, "t1", "t2", "t3")

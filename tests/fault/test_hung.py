@@ -1,4 +1,4 @@
-"""A drive that answers nothing any more, and readers that take nothing any more: both cost only themselves (C12)."""
+"""A drive that no longer answers, and readers that no longer take anything: both cost only themselves (C12)."""
 
 import os
 import signal

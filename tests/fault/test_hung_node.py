@@ -1,4 +1,4 @@
-"""A target that stands still: who looks after the cluster sees that, and is not kept waiting."""
+"""A target that stands still: the operator sees that, and is not kept waiting."""
 
 import json
 import time

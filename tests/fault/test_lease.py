@@ -1,4 +1,4 @@
-"""What a node may still say when it cannot know any more that a name is its own (docs/architecture.md)."""
+"""Answers of a node that can no longer know that a name is its own (docs/architecture.md)."""
 
 import json
 import subprocess
@@ -87,7 +87,7 @@ def test_leases_last_while_the_cluster_changes_fast(make_cluster):
 
 
 def is_live(site, machine, member, node):
-    """Whether etcd has the node's lease, asked on etcd's own machine, where nothing is slow."""
+    """True if etcd has the node's lease, asked on etcd's own machine, where nothing is slow."""
     key = base64_of(f"/tarn/live/{site.cluster.nodes[node]['id']}")
     answer = subprocess.run([*site.network.runner(machine), "curl", "-sf", "-m", "2", "-d", json.dumps({"key": key}),
                              site.cluster.url_of(member, "client") + "/v3/kv/range"], capture_output=True, check=True)
@@ -95,8 +95,8 @@ def is_live(site, machine, member, node):
 
 
 def test_a_lease_counts_from_when_its_renewal_was_sent(make_site):
-    """etcd hears renewals at once and its answers take 2.9 s; then it hears no more of them. Nothing is acknowledged by a target
-    of which the cluster knows that it is down, however late the last answers come."""
+    """etcd hears renewals at once and its answers take 2.9 s; then it hears none. A target that the cluster
+    knows to be down acknowledges nothing, however late the last answers come."""
     site = make_site(machines=3, targets=2, proxies=1, etcds=1, etcds_apart=True)
     cluster, net = site.cluster, site.network
     (name,) = cluster.names_owned_by("t2", "data", 1)

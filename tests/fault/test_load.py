@@ -78,7 +78,7 @@ def test_10000_idle_connections_cost_little_and_slow_nobody(make_stage, seed, no
 class Pushers:
     """Clients that each PUT again and again, whatever the answer; an answer that took too long is none."""
 
-    # Seconds that an answer is of use to its client. Who comes in the first instant, before the drive is behind, is let
+    # Seconds that an answer is of use to its client. A call in the first instant, before the drive is late, is let
     # in, and 160 at 18 a second take 9 s.
     PATIENCE = 20.0
 

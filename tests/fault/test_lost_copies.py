@@ -1,5 +1,5 @@
-"""What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (docs/reliability.md N1,
-D1, A4)."""
+"""Objects with copies on other nodes are read there when a node or drive is gone for good or stands still (docs/reliability.md N1, D1,
+A4)."""
 
 import collections
 import contextlib
@@ -59,8 +59,8 @@ def readers(stage, seed, timeout=30):
 
 
 def test_a_node_lost_with_its_drives_is_read_past_and_made_again_elsewhere(make_stage, seed):
-    """N1: killed, and its drives destroyed. Reads go on within 3 s and writes when its lease has ended; nothing moves before it
-    is out; then all copies are made again, and another node may be lost."""
+    """N1: killed, and its drives destroyed. Reads go on within 3 s and writes when its lease has ended. Nothing moves before it
+    is out. Then all copies are made again, and another node may be lost."""
     rng = seeded(seed, "lost node")
     stage = start(make_stage, drives=1, settings={"target.out_after": "5s"})
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
@@ -192,8 +192,8 @@ def test_a_yanked_drive_hides_nothing_that_has_a_copy_elsewhere(make_stage, lab,
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, seed):
-    """D1: a drive of a target with two fails under writes. Its names are written on, to the other drive; back again, and with the
-    other one away in its turn, it shows nothing of what was overtaken or deleted meanwhile."""
+    """D1: a drive of a target with two fails under writes. The other drive takes writes of its names. When it is back and the
+    other one is away, it shows nothing that was overtaken or deleted meanwhile."""
     rng = seeded(seed, "yanked under writes")
     stage = start(make_stage, drives=2, faulty=True)
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
@@ -298,7 +298,7 @@ def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage,
 
 
 needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
-# What a drive that dies lets its target say.
+# Log lines of a target whose drive dies.
 DEAD_DRIVE = r" (error|warn) (drive|index|recovery|target|http|mirror|rebuild|scrub|copies|repair) "
 
 
@@ -356,7 +356,7 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
     begun = time.monotonic()
     dead.power_cut()
     assert dead.is_cut() and len(lost) > 10
-    # What is read before the drive is known to be dead is made again at once: most of it is to be left for the job.
+    # Objects that are read before the drive is known to be dead are repaired at once: most should be left for the job.
     stage.look(judge, sorted(rng.sample(NAMES, 30)), "two")
     names = set(NAMES)
     changed, gone = lost[0], lost[1]
@@ -467,7 +467,7 @@ def test_copies_are_not_made_while_rebuilds_are_stopped(make_stage, seed):
     dead.power_cut()
     assert dead.is_cut()
     wait_until(lambda: any(each["objects"] > 0 for each in copies_made(cluster).values()), 120, "copies are made", every=0.05)
-    # Who gives a copy answers nothing meanwhile.
+    # The sender of a copy answers nothing meanwhile.
     wait_until(lambda: jobs.stop(cluster, Kind="rebuild").status == 200, 30, "all are told to stop")
 
     def has_stopped():

@@ -55,7 +55,7 @@ def test_a_killed_patch_leaves_the_old_or_the_new_metadata(make_cluster, point):
     if point in ("patch.before_index", "patch.before_reply"):
         assert found == new, "the attribute was durable: the start has to find it"
 
-    # What has been seen stays, also when the index is made again from the files, and so does the object.
+    # Metadata that was seen stays, also when the index is made again from the files, and so does the object.
     cluster.kill("t1")
     lose_indexes(cluster, "t1")
     cluster.start("t1")

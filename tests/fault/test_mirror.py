@@ -53,8 +53,8 @@ def in_background(call, *arguments):
 
 @pytest.mark.gate("A1 of copies on drives")
 def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
-    """Overwrites and deletes of two copies, killed at each step: the old version or the new one, never one after the other
-    back and forth, and all copies alike soon after."""
+    """Overwrites and deletes of two copies, killed at each step. Readers get the old version or the new one, never back
+    and forth, and all copies are soon alike."""
     rng = seeded(seed, "mirror steps")
     stage = make_stage(targets=1, drives=2)
     cluster, judge = stage.cluster, stage.client("judge", timeout=20)
@@ -316,7 +316,7 @@ def test_mirrored_names_survive_power_cuts(make_stage, fs, seed):
 
 
 def put_away(drive):
-    """What an unmounted drive leaves: an empty directory."""
+    """Replaces a drive by an empty directory, as an unmount does."""
     drive.rename(drive.with_name(drive.name + ".away"))
     drive.mkdir()
 

@@ -39,7 +39,7 @@ class RetryingWork(Work):
 
 
 def moved_bytes(cluster, since=0):
-    """What all walks together have sent, by their own words."""
+    """The bytes that all walks together have sent, by their reports."""
     return sum(int(count) for target in cluster.targets() for line in cluster.logs[target].matching("rebalance ended ")
                for count in re.findall(r" bytes=(\d+)", line)) - since
 
@@ -106,7 +106,7 @@ def timed(said, what, cluster, change):
 
 
 def remove(cluster, target):
-    """It gives everything away and ends."""
+    """Decommissions a target: it sends all objects to others and ends."""
     does(cluster, "decommission-node", target)
     cluster.wait_exit(target, SECONDS)
 
@@ -129,7 +129,8 @@ def crashed(said, stage, rng, normal):
 
 
 def overlapping(said, stage, rng):
-    """G3: a target gets its names back, and while they move another is put aside: all ends as by the last map."""
+    """G3: a target gets its names back, and while they move another goes into maintenance: all ends as by the last
+    map."""
     cluster = stage.cluster
     back, aside = rng.sample(cluster.targets(), 2)
     does(cluster, "start-maintenance", back)
@@ -147,5 +148,5 @@ def overlapping(said, stage, rng):
     assert sorted(name for each in last.values() for bucket, name in each if bucket == "still") == OBJECTS
     optimum = sum(size for target, each in last.items() for key, size in each.items() if key not in first[target])
     moved = moved_bytes(cluster) - before
-    said.append(f"{aside} put aside while {back} came back: moved {moved} bytes, at least {optimum} had to")
+    said.append(f"{aside} in maintenance while {back} came back: moved {moved} bytes, at least {optimum} had to")
     assert optimum > 500_000 and moved <= 1.2 * optimum, (moved, optimum)

@@ -9,7 +9,7 @@ POINTS = ("delete.before_tombstone", "delete.before_unlink", "delete.before_dir_
 
 
 def test_targets_killed_while_many_objects_are_deleted(make_stage, seed):
-    """Each round a target dies at a step of a delete and starts again: the job goes on, and what it deleted does not come back."""
+    """Each round a target dies at a step of a delete and starts again. The job goes on, and deleted objects do not come back."""
     rng = seeded(seed, "many")
     stage = make_stage(targets=2, drives=1)
     cluster = stage.cluster

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gate("K1, K2")
 
 
 def hostile_names():
-    """What has broken other stores: raw, as it would stand in a path before percent-decoding."""
+    """Names that have broken other stores: raw, as in a path before percent-decoding."""
     parts = ["..", ".", "...", "%2e%2e", "%2E%2e", ".%2e", "%252e%252e", "..%2f", "%2f", "%5c", "\\", "..\\", "%00", "a%00b", "~", "~root",
              "-rf", "--", "$HOME", "$(id)", "`id`", ";id", "|id", "&", "a&b=c", "%26", "a=b", "*", "?x", "%3f", "#x", "%23", "'", '"',
              "%22", "<", ">", " ", "%20", "+", "a b", "%09", "%0a", "%0d", "%0d%0aX: y", "%7f", "%01", "%1f", ":", "c:", "C:\\x",

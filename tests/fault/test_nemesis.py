@@ -1,5 +1,5 @@
-"""Everything at once, on one cluster: joins, drains, kills, pauses, partitions and bad networks by a seeded schedule, under
-clients that write, read, delete and list single copies and copies on nodes, and destroy and make buckets.
+"""Everything at once, on one cluster: joins, drains, kills, pauses, partitions and bad networks by a seeded schedule.
+Clients write, read, delete and list single copies and copies on nodes, and destroy and make buckets.
 
 TARN_TEST_SECONDS says for how long; with TARN_TEST_EVERY_FAULT each kind of fault must have happened. `tests/soak membership`
 is this test for half an hour.
@@ -89,7 +89,7 @@ class Ordeal:
                  f"{time.monotonic() - begun - moved:.1f} s later")
 
     def converged(self):
-        """As users see it."""
+        """Waits until users see a cluster in which all is in place."""
         cli = Cli(self.site.cluster.endpoint)
         cli.ok("cluster", "wait", "--timeout", "60s")
         counted = json.loads(cli.ok("redundancy", "--json"))
@@ -97,7 +97,7 @@ class Ordeal:
         self.say(cli.ok("redundancy").decode())
 
     def report(self):
-        """What happened, by kind: how often it was asked for, and how often it showed."""
+        """Faults by kind: how often each was asked for, and how often it showed."""
         injected, detected = self.nemesis.injected + self.operator.injected, self.nemesis.detected + self.operator.detected
         kinds = dict.fromkeys((*Nemesis.KINDS, *Operator.KINDS))
         self.say("injected: " + ", ".join(f"{kind} {injected[kind]}" for kind in kinds) + f", buckets destroyed {self.destroyed}")

@@ -158,7 +158,7 @@ def a_machine_that_hears_nothing(site, machine):
     others = [each for each in site.machines() if each != machine]
 
     def look():
-        # What it sends still renews its lease, until it has not read the map for a term; or another leader of etcd, elected
+        # Its requests still renew its lease, until it has not read the map for a term. Or another leader of etcd, elected
         # within 2 s, lets all leases begin anew. Then the lease ends, and a second is for those who look once in a while.
         wait_until(lambda: flags_of(site.cluster, target), 2 * TERM + 1 + LOOK, f"{target} is down", every=0.1)
 

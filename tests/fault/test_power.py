@@ -1,9 +1,9 @@
 """The power goes (docs/reliability.md B1 to B5, B7, F6): on real file systems at any instant, and as any drive may leave it.
 
 B1 and B4 cut the file system off below the programs, exactly as at a power cut (power.py). B2, B3 and B5 record every
-write and flush that reached the drive and build what it may hold afterwards: writes since the last flush kept or
-dropped at will, one of them torn. Each such image is mounted, a target is started on it, and its answers are judged
-by what was acknowledged at that moment.
+write and flush that reached the drive and build what it may hold afterwards. Writes since the last flush are kept or
+dropped at will, one of them torn. Each such image is mounted, a target is started on it, and its answers are judged by
+what was acknowledged at that moment.
 """
 
 import bisect
@@ -145,8 +145,8 @@ class Recorded:
             stage.disks[target][0].umount()
 
     def until(self, cuts):
-        """The history as it was when each target lost power behind its record `cuts[target]`: what was answered
-        later has no certain outcome, what was asked later did not happen."""
+        """The history as it was when each target lost power after its record `cuts[target]`. Calls answered later have
+        no certain outcome, and calls begun later did not happen."""
         kept = []
         for op in self.ops:
             if op.op == "list":

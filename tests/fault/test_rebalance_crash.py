@@ -15,7 +15,7 @@ RECEIVER = ("put.body", "move.received", "put.before_attribute", "put.before_fsy
 
 @pytest.mark.gate("G2")
 def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_stage, seed):
-    """Each round one of two targets dies at a step of a move; the other goes on, and what is left moves when it is back."""
+    """Each round one of two targets dies at a step of a move. The other goes on, and the rest moves when it is back."""
     rng = seeded(seed, "move")
     stage = make_stage(targets=2, drives=1)
     cluster = stage.cluster

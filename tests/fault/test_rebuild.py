@@ -138,12 +138,12 @@ def test_a_stop_is_over_when_more_is_lost(make_cluster):
     put_aside(cluster, "t4")
     wait_whole(cluster, wanted, but=["t2"])
     wait_until(lambda: any(log.matching("more is lost") for log in cluster.logs.values()), 10, "a log says so")
-    print("injected: t4 put aside after a stop; detected: it is over, all slices are made again")
+    print("injected: t4 in maintenance after a stop; detected: it is over, all slices are made again")
     read_all(cluster, wanted)
 
 
 def store_wide(cluster, seed, count, size):
-    """As many objects of 2 + 2."""
+    """Stores `count` objects of 2 + 2."""
     cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"parity_slices": 2}})
     wait_until_in_place(cluster)
     rng = random.Random(seed)
@@ -151,7 +151,7 @@ def store_wide(cluster, seed, count, size):
 
 
 def lose_slices(cluster, target):
-    """Its files of slices are gone when it starts again; how many."""
+    """Removes the files of a target's slices and restarts it. Returns how many there were."""
     cluster.kill(target)
     files = [path for path, _ in attribute.slices(cluster.drives(target))]
     for path in files:
@@ -186,16 +186,16 @@ def test_what_a_second_loss_endangers_does_not_wait_for_what_the_first_began(mak
                 continue
             if target not in first or first[target][0] != look:
                 first[target], last[target] = (look, twice, once, its), (twice, once)
-            if last[target][0]:  # not those behind them
+            if last[target][0]:  # not those after them
                 last[target] = twice, once
         return set(first) == others and all(first[target][1] - last[target][0] >= min(4, first[target][1]) for target in others)
 
-    wait_until(endangered_are_made, 90, "objects that bear no more loss are made", every=0.05)
+    wait_until(endangered_are_made, 90, "objects that survive no further loss are repaired", every=0.05)
     for target in others:
         _, twice, once, its = first[target]
         had = before[target]["left_objects"]
-        print(f"{target}: {had} left behind the first loss, {twice} of two behind the second, {once} of one; then {last[target]}")
-        assert once - last[target][1] < 4, "others were made before those that bear no more loss"
+        print(f"{target}: {had} left after the first loss, {twice} of two after the second, {once} of one; then {last[target]}")
+        assert once - last[target][1] < 4, "others were repaired before those that survive no further loss"
         assert its["objects"] - before[target]["objects"] < had, "what the first loss began was ended first"
     print(f"injected: t2 killed, {gone} slices of t4 gone; detected: those that lost two slices are made first")
     answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebalance.bandwidth=0B", expect=False)
@@ -210,8 +210,8 @@ def test_what_a_second_loss_endangers_does_not_wait_for_what_the_first_began(mak
 
 
 def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
-    """A scrub, driven by the proxy that was asked, which is killed in the middle: the other one goes on with the same job, and no
-    drive begins anew."""
+    """The proxy that drives a scrub is killed in the middle. The other one goes on with the same job, and no drive begins
+    anew."""
     cluster = make_cluster(targets=3, drives=1, proxies=2, meta="etcd", settings={"scrub.bandwidth": "1MiB"})
     rng = random.Random(seed)
     for target in cluster.targets():  # as many for each: by the ids of nodes, which are random, one may own hardly any name

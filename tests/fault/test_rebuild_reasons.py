@@ -1,5 +1,5 @@
-"""What operators see of a rebuild (docs/operations.md): how long it takes yet, and why objects are not whole: who is waited for and
-until when, where there is no room, which limit holds it back, that it was stopped."""
+"""Reports of a rebuild to operators (docs/operations.md): how long it takes yet, and why objects are not whole. They name nodes
+that are waited for and until when, where there is no room, which limit holds it back, and that it was stopped."""
 
 import random
 import re
@@ -50,7 +50,7 @@ def test_objects_that_wait_for_a_target_say_for_which_and_until_when(make_cluste
     assert f"{many} for t[{away}]" in cli(*("redundancy", "cut")).stdout.decode()
     print(f"injected: t2 killed with slices of {len(held)} objects; detected: they wait for it, {its['down_seconds']:.0f} s so far")
     cluster.start("t2")
-    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"] and not cluster.redundancy("cut")["waits"], 60, "nothing waits any more")
+    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"] and not cluster.redundancy("cut")["waits"], 60, "nothing waits")
     read_all(cluster, wanted)
 
 
@@ -71,7 +71,7 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     Cli(cluster.endpoint).ok("drive", "disable", target, drive, "--force")
 
     def looked_for():
-        """What a look finds. That t3 has seen to its drives nothing shows."""
+        """The reasons after a further rebuild, since no report shows when t3 has looked through its drives."""
         jobs.ended(cluster, jobs.start(cluster, "rebuild"), 50)
         return waits(jobs.told(cluster, "rebuild"), "waits_for_drive")
 
@@ -80,7 +80,7 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     assert f"for a drive of t[{target}] that may be back" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
     print(f"injected: a drive with slices of {len(held)} objects out of service; detected: {its[0]['objects']} wait for it")
 
-    wait_until(lambda: not waits(jobs.told(cluster, "rebuild"), "waits_for_drive"), 120, "a minute later nothing waits for it any more")
+    wait_until(lambda: not waits(jobs.told(cluster, "rebuild"), "waits_for_drive"), 120, "a minute later nothing waits for it any longer")
     Cli(cluster.endpoint).ok("drive", "enable", target, drive)
     read_all(cluster, wanted)
 
@@ -107,7 +107,7 @@ def test_what_a_full_target_does_not_take_goes_to_another(make_cluster):
 
 
 def test_targets_without_room_are_named(make_cluster):
-    """What would go to them is told beside where it would, and is made again once there is room."""
+    """Slices that would go to them are reported with their places, and are made again once there is room."""
     cluster, wanted = make(make_cluster, count=24, size=60_000)
     cluster.expect_errors(r" (error|warn) ")
     take_no_files(cluster, "t1", "t3", "t4", "t5")
@@ -257,6 +257,6 @@ def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
     assert 900_000 < its["unnamed_bytes"] < 910_000, its
     wanted["broken"] = body
     wait_whole(cluster, wanted, seconds=90)
-    its = wait_until(lambda: told("unnamed", 0), 30, "nothing is told any more")
+    its = wait_until(lambda: told("unnamed", 0), 30, "nothing is told any longer")
     assert (its["unnamed_bytes"], its["unjudged_bytes"]) == (0, 0), its
     read_all(cluster, wanted)

@@ -88,8 +88,8 @@ def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
 
 
 def slow_to_read(stage):
-    """The target that has the object "a" of the bucket "cut", and its drive, which takes four seconds for each read of it from here on:
-    long enough for a PUT on a busy machine, too short for a drive that hangs."""
+    """The target that has the object "a" of the bucket "cut", and its drive, whose reads of it take four seconds from here on. That is
+    long enough for a PUT on a busy machine, and too short for a drive that hangs."""
     cluster = stage.cluster
     (target,) = [target for target in cluster.targets() if "a" in attribute.objects(cluster.drives(target), "cut")]
     (path,) = attribute.data_files(cluster.drives(target))
@@ -126,7 +126,8 @@ def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 @pytest.mark.gate("changes of coding")
 def test_a_hand_over_does_not_wait_for_what_is_being_recoded(make_stage, seed):
-    """The owner of an object that it is reading for minutes is put aside: the next one takes writes of the name at once."""
+    """The owner of an object that it is reading for minutes goes into maintenance: the next one takes writes of the name at
+    once."""
     rng = seeded(seed, "handed over")
     stage = make_stage(targets=3, drives=1, faulty=True)
     cluster = stage.cluster
@@ -143,7 +144,7 @@ def test_a_hand_over_does_not_wait_for_what_is_being_recoded(make_stage, seed):
     read = drive.stats()["delay.read"]
     written = cluster.put("cut", "a", new)
     assert written.status == 200, written
-    print(f"injected: {target} put aside after {read} slow reads of what it recodes; detected: {cluster.owner('cut', 'a')} takes a write")
+    print(f"injected: {target} in maintenance, {read} slow reads of what it recodes; detected: {cluster.owner('cut', 'a')} takes a write")
     assert drive.stats()["delay.read"] * (128 << 10) < len(old), "it was recoded before"
     drive.clear()
     got = cluster.get("cut", "a")

@@ -1,5 +1,5 @@
-"""All targets of a cluster are restarted one after the other under load: no reader of copied data notices, and nothing
-moves but what was written meanwhile (docs/reliability.md A1, N1)."""
+"""All targets of a cluster are restarted one after the other under load. No reader of copied data notices, and only
+objects written meanwhile move (docs/reliability.md A1, N1)."""
 
 import hashlib
 import os

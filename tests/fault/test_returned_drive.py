@@ -69,8 +69,8 @@ def delete_all(clients, bucket, names):
 
 
 def test_a_drive_that_returns_brings_nothing_old_back(make_stage, seed):
-    """At no moment of its return is an old version read or listed, or is there again what was deleted: of objects with copies on
-    other targets, and of those that were written anew to another drive of the same one."""
+    """At no moment of its return is an old version read or listed, or a deleted object back. That holds for objects with copies
+    on other targets, and for those that were written to another drive of the same target."""
     rng = seeded(seed, "returned drive")
     # Nothing moves to its place by itself: what has a single copy would go with the drive when it is given up again.
     stage = make_stage(apart=True, targets=3, drives=2, settings={"resilver.enabled": "false"})

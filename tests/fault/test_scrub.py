@@ -1,5 +1,5 @@
-"""Scrub: what no client reads is read all the same, what is bad is found, reported and made anew from redundancy, and a pass goes
-on where it was (docs/reliability.md C6 to C8 without a reader)."""
+"""Scrub reads what no client reads. Bad data is found, reported and rebuilt from redundancy, and a pass goes on where it was
+(docs/reliability.md C6 to C8 without a reader)."""
 
 import os
 import random
@@ -59,8 +59,8 @@ def scrub(cluster, seconds=60):
 
 @pytest.mark.gate("C6 by scrub")
 def test_what_a_scrub_finds_bad_is_made_anew(three, seed):
-    """A byte in the middle of a slice, in the label of one, in a copy on a node, in a copy on a drive; a slice, and a copy, whose
-    file is gone; and an only copy, for which nothing can be done but saying so."""
+    """A bad byte in the middle of a slice, in the label of one, in a copy on a node, in a copy on a drive. Also a slice, and a
+    copy, whose file is gone, and an only copy, whose loss can only be reported."""
     rng = random.Random(seed)
     coded = store(three, "cut", CODED, [300 * KIB] * 3, rng)
     nodes = store(three, "two", ON_NODES, [2 * MIB + 77, 5000], rng)
@@ -115,8 +115,9 @@ def test_what_a_scrub_finds_bad_is_made_anew(three, seed):
 
 @pytest.mark.gate("C6, C8 in the ledger")
 def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
-    """An only copy whose file is gone, a copy on a drive that cannot be made again for now: after a scrub the ledger does not count them, also
-    after a start of their target. An only copy with a flip: after one reader. What is written again, made again or deleted is right again."""
+    """An only copy whose file is gone, and a copy on a drive that cannot be made again for now. After a scrub the ledger does not count
+    them, also after a start of their target. An only copy with a flip: after one reader. What is written again, made again or deleted is
+    right again."""
     rng = random.Random(seed)
     cluster = make_cluster(targets=2, drives=2, fail_points={"t1": "mirror.before_repair=error", "t2": "mirror.before_repair=error"})
     cluster.expect_errors(BAD + "|bad copy stays|not put right| http ")
@@ -160,14 +161,14 @@ def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
     for name in ("n-1", "n-2"):
         wait_until(lambda name=name: cluster.delete("data", name).status in (200, 204), 60, "it is deleted")
     wait_counted("data", len(single) - 2, 0, 0, [])
-    job = cli("scrub", "start", "--wait")  # nothing is in the way of the repair any more
+    job = cli("scrub", "start", "--wait")  # nothing is in the way of the repair any longer
     assert job.returncode == 0, job
     wait_counted("mir", len(mirrored), 0, 0, [])
     print("injected: four files gone or changed; detected: none of them counted until it was right again")
 
 
 def test_a_scrub_goes_on_where_it_was(make_cluster, seed):
-    """kill -9 of a target in the middle: its drives go on behind the file that they had come to, in the same job."""
+    """kill -9 of a target in the middle: its drives go on after the file that they had come to, in the same job."""
     cluster = make_cluster(targets=2, drives=1, settings={"scrub.bandwidth": "2MiB"})
     rng = random.Random(seed)
     store(cluster, "data", None, [512 * KIB] * 40, rng)

@@ -1,5 +1,5 @@
-"""An etcd whose disk is slow or full, or that has used up the room it may use (docs/reliability.md F7): objects do not notice, and the nodes'
-metrics say so."""
+"""An etcd whose disk is slow or full, or that has used up its quota (docs/reliability.md F7): clients do not notice, and the nodes' metrics
+show it."""
 
 import contextlib
 import time
@@ -32,8 +32,8 @@ def start(make_stage, seed, **options):
 
 
 def unanswered(stage, since, away=0):
-    """(how many calls were begun since then, those without an answer). While etcd takes no write for so many seconds, leases are
-    not renewed: they last 2.5 s from then, and are renewed within a second of its return."""
+    """(how many calls were begun since then, those without an answer). While etcd takes no write for `away` seconds, leases are
+    not renewed. They last 2.5 s from then, and are renewed within a second of its return."""
     ops = [op for op in stage.recorder.ops() if op.call >= since]
     bad = [op for op in ops if op.stale or op.outcome not in ("done", "absent", "precondition")]
     if away > 1.5:

@@ -24,12 +24,12 @@ def slow_flags_of(cluster, target):
 
 
 def slow_flags(stage):
-    """Of all drives of t1, in their order."""
+    """The flags of all drives of t1, in their order."""
     return slow_flags_of(stage.cluster, "t1")
 
 
 def notes(stage):
-    """What is said of drives of t1 that are not well."""
+    """The notes on drives of t1 that are not well."""
     said = client.request("GET", stage.cluster.endpoint + "/v1/cluster?what=mountpaths").json()
     return said[stage.cluster.nodes["t1"]["id"]].get("notes", {})
 
@@ -89,7 +89,7 @@ def reads_of(cluster, drive):
 @pytest.mark.gate("C11: reads around a slow drive")
 @pytest.mark.parametrize("kind", BUCKETS)
 def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed, kind):
-    """As long as there is another one: with a target gone whose slice is needed, the slow drive gives its own."""
+    """That holds while there are others: with a target gone whose slice is needed, the slow drive's slice is read."""
     rng = seeded(seed, "around", kind)
     # Long leases: a target that loses its own for a moment is passed over, whatever its drives are.
     stage = make_stage(targets=1 if kind == "on drives" else 4, drives=2 if kind == "on drives" else 1, settings={"lease.term": "10s"})
@@ -104,8 +104,8 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
             assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
 
     def restart(slow="", slow_point=""):
-        """What a target has verified it sends from memory, without a read: so it forgets that first. What comes late on a busy machine
-        is waited for, or the slow drive would have to do for it."""
+        """Restarts targets, since they send verified slices from memory, without a read. Late slices are waited for: on a busy machine
+        the slow drive's slice would replace them."""
         points = {target: f"safety.pass_over_late=off;{slow_point if target == slow else ''}".rstrip(";") for target in cluster.targets()}
         stage.kill(*cluster.targets())
         stage.start(*cluster.targets(), fail_points=points)
@@ -150,7 +150,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
 
 @pytest.mark.gate("C11: a slow drive serves what no other can")
 def test_readers_come_back_to_a_slow_drive(make_stage, seed):
-    """They are sent to the other copy, whose drive is away."""
+    """Readers are sent to the other copy, whose drive is away."""
     rng = seeded(seed, "back")
     stage = make_stage(targets=2, drives=2)
     cluster = stage.cluster

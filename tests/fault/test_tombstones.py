@@ -72,7 +72,7 @@ def test_tombstones_go_after_their_time(make_stage):
 
 
 def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
-    """It may hold what was deleted: here it does, since no target could ask it."""
+    """The drive may hold what was deleted. Here it does, since the delete did not reach it."""
     stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
     assert change(cluster, "t1", "POST", "disable-mp", first, "?dntres=true").status == 200
@@ -96,7 +96,7 @@ def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage
     for name in names:
         assert cluster.delete("m", name).status == 200
     # That of the probe may lie on the drive that is away.
-    wait_until(lambda: forgotten(cluster) >= len(names), 10 * KEEP, "nothing is kept for it any more", every=0.1)
+    wait_until(lambda: forgotten(cluster) >= len(names), 10 * KEEP, "nothing is kept for it any longer", every=0.1)
     stage.kill("t1")
     stage.start("t1")
     refused = change(cluster, "t1", "PUT", "attach-mp", first)
@@ -110,7 +110,7 @@ def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage
 
 
 def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage):
-    """It is away for longer than tombstones are kept: those of names that it may hold wait for it, all others go."""
+    """The target is away for longer than tombstones are kept. Those of names that it may hold wait for it; all others go."""
     stage = make_stage(targets=3, drives=1, meta="etcd", settings=SETTINGS)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)

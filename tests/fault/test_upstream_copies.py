@@ -115,7 +115,7 @@ def test_a_copy_that_decays_is_not_served(make_cluster, web, rng):
 
 @pytest.mark.gate("H, of a cache with copies")
 def test_all_copies_go_together(make_cluster, tmp_path, rng):
-    """They come when they are wanted, and go with an eviction, a delete, and another version upstream."""
+    """Copies come when they are wanted. They go with an eviction, a delete, or another version upstream."""
     with S3Server(tmp_path / "s3") as s3:
         s3.client.create_bucket(Bucket="data")
         bodies = s3.fill("data", {f"o-{i}": rng.randbytes(100_000 + i) for i in range(8)})
@@ -186,7 +186,8 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
     wait_until(lambda: all(used(disk) <= 0.80 for disk in all_disks), 30, "all drives are below the high watermark")
     assert sum(cluster.metric(target, "tarn_evicted_objects_total") for target in cluster.targets()) > 20
 
-    # What is stored or evicted just now has one copy for a moment; slices of what is gone stay for half a minute where there is room.
+    # An object that is being stored or evicted has one copy for a moment. Slices of evicted objects stay for half a minute where
+    # there is room.
     if parts == 2:
         wait_until(lambda: set(copies(cluster).values()) == {2}, 30, "no copy stays alone")
     else:

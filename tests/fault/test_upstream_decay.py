@@ -57,7 +57,7 @@ def test_a_reader_of_a_bad_file_has_the_object_fetched_again(make_cluster, web, 
     def is_fetched():
         try:
             answer = cluster.get(BUCKET, "shard")
-        except (client.ProtocolError, OSError):  # found behind the first byte: never a wrong one
+        except (client.ProtocolError, OSError):  # found after the first byte: never a wrong one
             return False
         assert answer.status == 200 and answer.body == body, answer
         return web.requests("GET", "shard") > 1 and cluster.logs["t1"].matching("bad file evicted")

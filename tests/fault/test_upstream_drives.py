@@ -138,8 +138,8 @@ def test_what_a_yanked_drive_had_is_read_on_and_fetched_once_more(make_stage, we
 
 
 def kilobyte_a_second(sent, goes_on):
-    """A flaw of a FlawedServer: the last SLOW bytes come 100 every tenth of a second, counted in `sent`; faster when `goes_on` is
-    set, and the end not before."""
+    """A flaw of a FlawedServer: the last SLOW bytes come 100 every tenth of a second, counted in `sent`. They come faster when
+    `goes_on` is set, and the end not before."""
     def flaw(handler, its, start):
         handler.begin(its, start)
         slow_from = max(len(its) - SLOW, 100)

@@ -1,5 +1,5 @@
-"""A drive of a cache that stays away (D1, D5; docs/decisions/025): what upstream has of it is fetched to the other drives and lives
-there, and nothing of before comes back with the drive."""
+"""A drive of a cache that stays away (D1, D5; docs/decisions/025). Its objects are fetched from upstream to the other drives and
+stay there, and nothing old comes back with the drive."""
 
 import concurrent.futures
 import contextlib
@@ -165,14 +165,14 @@ def test_nothing_is_evicted_while_a_former_owner_may_have_what_came_before(make_
     assert cluster.bodies(BUCKET, new) == new, "upstream has them"
     give_back(stage, "t2", disk)
     jobs.start(cluster, "rebalance")
-    wait_until(lambda: not set().union(*map(objects_on, stage.disks["t1"])) & set(names), 60, "t1 has none of them any more")
+    wait_until(lambda: not set().union(*map(objects_on, stage.disks["t1"])) & set(names), 60, "t1 has none of them any longer")
     assert cluster.bodies(BUCKET, new) == new
     print(f"injected: a drive with {len(lost)} new versions was away, of which a former owner has the ones before; detected: none is read")
 
 
 @pytest.mark.gate("D5, of a cache that goes on without its drive")
 def test_a_drive_that_is_away_for_a_moment_holds_up_the_eviction_of_another(make_stage, flawed, rng):
-    """It may have older versions of what was lost with the other one."""
+    """The drive that is away may have older versions of what was lost with the other one."""
     old = bodies_of(rng)
     flawed.objects |= old
     settings = {"drive.out_after": "8s", "resilver.enabled": "false"}
@@ -209,7 +209,7 @@ def test_a_drive_that_is_away_for_a_moment_holds_up_the_eviction_of_another(make
 
 @pytest.mark.gate("D6, of a cache that goes on without its drive")
 def test_a_drive_that_was_given_up_before_has_nothing_of_before(make_stage, flawed, rng):
-    """It is attached again when what was written without it has been evicted with another drive."""
+    """The drive is attached again after objects that were written without it have been evicted with another drive."""
     old = bodies_of(rng)
     flawed.objects |= old
     stage = make_cache(make_stage, flawed, settings={"resilver.enabled": "false"})

@@ -81,7 +81,7 @@ def stand_still_once(server, goes_on):
 
 @pytest.mark.gate("G1, of a fill")
 def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, flawed, rng):
-    """It fetches the version before that write, which nothing may show any more."""
+    """Such a fill fetches the version before that write, which no reader may get any longer."""
     old, new, goes_on = rng.randbytes(MIB), rng.randbytes(MIB), threading.Event()
     flawed.objects["big.tar"], flawed.flaws["big.tar"] = old, stand_still_once(flawed, goes_on)
     cluster, owner, other = open_hand_over(make_cluster, flawed)

@@ -385,7 +385,7 @@ def test_a_write_that_upstream_makes_after_its_target_died_is_seen(make_cluster,
 
 @pytest.mark.gate("A1, of a copy that synchronizes")
 def test_a_copy_that_synchronizes_asks_again_before_it_deletes(make_cluster, s3):
-    """An object that came upstream behind the lists stays: the target that was to delete it had died meanwhile."""
+    """An object that came upstream after the lists stays, though the target that was to delete it had died meanwhile."""
     s3.client.create_bucket(Bucket="followed")
     s3.client.put_object(Bucket="followed", Key="a", Body=b"a")
     cluster = upstream_cluster(make_cluster, s3, targets=1)

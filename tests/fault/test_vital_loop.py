@@ -1,4 +1,4 @@
-"""What keeps a node in the cluster waits for no work: its lease, what it knows of the cluster, its heartbeats (docs/decisions/005)."""
+"""The vital loop waits for no work: lease, watch of the cluster's state, and heartbeats (docs/decisions/005)."""
 
 import contextlib
 import json
@@ -174,7 +174,7 @@ class Traffic:
         return None if answer.status in (200, 503) else repr(answer)[:200]  # 503: while the name is handed over
 
     def ask(self, _turn):
-        """Whether the proxy is there, as other nodes ask."""
+        """True if the proxy is there, as other nodes ask."""
         begun = time.monotonic()
         answer = call(self.cluster, "p1", "GET", "/readyz")
         self.longest = max(self.longest, time.monotonic() - begun)
@@ -193,7 +193,7 @@ class Traffic:
 
 
 def test_moving_large_objects_delays_no_lease_and_no_heartbeat(make_cluster, seed):
-    """As fast as it goes, on one loop a node, beside readers and writers."""
+    """Objects move without limits, on one loop a node, beside readers and writers."""
     with one_processor():
         cluster = make_cluster(targets=2, drives=1, settings={"rebalance.bandwidth": "0", "rebalance.workers": "8"})
     set_free(cluster)

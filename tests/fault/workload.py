@@ -129,8 +129,8 @@ def judge(site, names, bucket="data", copies=1):
 
 
 def wait_placed(cluster, bucket, names, copies, seconds=20):
-    """Until the drives hold so many copies of each of these names, one of them at its owner, and nothing else of the bucket:
-    the files of one of this name that was destroyed are erased in the background."""
+    """Waits until the drives hold so many copies of each of these names, one of them at its owner, and nothing else of the
+    bucket. Files of a destroyed bucket of the same name are erased in the background."""
     found = []
 
     def misplaced():
@@ -154,8 +154,8 @@ def wait_placed(cluster, bucket, names, copies, seconds=20):
 
 
 def carried(ops, verdicts):
-    """The part of a history that is needed to judge what comes after it: the writes of what the judge found at the end, and the
-    writes whose effect no client has seen and that may still come."""
+    """Returns the part of a history that is needed to judge what comes after it. That is the writes of what the judge found at
+    the end, and writes whose effect no client has seen and may still come."""
     found = [get for verdict in verdicts for get, _ in verdict.found.values() if get.outcome == "done"]
     assert all(get.value is not None for get in found), [get.line() for get in found if get.value is None]
     kept = [dataclasses.replace(get, op="put", total=-1) for get in found]

@@ -124,8 +124,8 @@ def slices(drives):
 
 
 def objects(drives, bucket=None):
-    """{name: what its file says, without its place} of objects, all or those of a bucket; a name must have one file, but for
-    the moment in which another one takes its place."""
+    """{name: what its file says, without its place} of objects, all or those of a bucket. A name must have one file, except
+    while another one replaces it."""
     deadline = time.monotonic() + guarded(2)
     while True:
         found, doubled = {}, []

@@ -4,7 +4,7 @@ _CRC32C = []
 
 
 def crc32c(data, crc=0):
-    """Of `data` behind what `crc` is of."""
+    """CRC32C of `data`; `crc` is that of the bytes before it."""
     if not _CRC32C:
         for byte in range(256):
             value = byte

@@ -1,7 +1,7 @@
 """HTTP by hand.
 
 `RawConnection` sends any bytes and reads answers strictly: a body shorter than announced is an error, never a short
-result. `request` is the client that tests use for ordinary calls: it sends `Expect: 100-continue` before a body, as
+result. `request` is the client that tests use for ordinary calls. It sends `Expect: 100-continue` before a body, as
 curl does, and follows redirects with method and body kept.
 """
 
@@ -76,8 +76,8 @@ class RawConnection:
         self.close()
 
     def vanish(self):
-        """Closes without a word to the other side, as a machine that loses its power, when all that was sent has come there
-        (an acknowledgement would be answered). Needs root."""
+        """Closes without notice to the other side, as a machine that loses its power. It first waits until all that was
+        sent has arrived, since an acknowledgement would be answered. Needs root."""
         unsent = bytearray(4)
         wait_until(lambda: not fcntl.ioctl(self.socket, termios.TIOCOUTQ, unsent) and not any(unsent), 5, "all was sent")
         self.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
@@ -157,11 +157,11 @@ class RawConnection:
         return chunks.getvalue()
 
     def is_readable(self, seconds=0.0):
-        """Whether something (an answer, or the end) can be read within `seconds`."""
+        """True if something (an answer, or the end) can be read within `seconds`."""
         return bool(select.select([self.socket], [], [], seconds)[0])
 
     def is_closed_by_peer(self, seconds):
-        """Whether the peer closes within `seconds`; what it still sends is dropped."""
+        """True if the peer closes within `seconds`; what it still sends is dropped."""
         self.socket.settimeout(scaled(seconds))
         try:
             self.read_to_end()

@@ -98,7 +98,7 @@ class NodeLog:
         self.start = 0
 
     def mark(self):
-        """What is there now belongs to the past."""
+        """Ignores all lines that are there now."""
         self.start = self.path.stat().st_size if self.path.exists() else 0
 
     def lines(self):
@@ -163,7 +163,7 @@ class Cluster:
         return result
 
     def environment_of_start(self):
-        """Of nodes that start now: no two starts make the same identifiers, and a drive has its place in all of them."""
+        """Environment of nodes that start now: no two starts make the same identifiers, and a drive keeps its place in all."""
         self._starts += 1
         if not self.identities:
             return self.environment

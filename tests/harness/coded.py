@@ -47,13 +47,13 @@ def at_two_replicas(cluster, name, bucket="cut"):
 
 
 def names_all_slices(cluster, name, bucket="cut"):
-    """Whether both replicas of the record name a holder for each slice, so that either is enough to read the object."""
+    """True if both replicas of the record name a holder for each slice, so that either is enough to read the object."""
     return at_two_replicas(cluster, name, bucket) and all(
         all(said.get("coding", {}).get("holders", [""])) for said in records_of(cluster, name, bucket))
 
 
 def record_of(cluster, name):
-    """What the replicas of the record say; after a moment, in which they hear that all have it, all say the same."""
+    """The record of an object; waits for the moment in which all its replicas have heard that it is complete."""
 
     def agreed():
         said = records_of(cluster, name)

@@ -24,7 +24,7 @@ def ended(cluster, job, seconds=30):
 
 
 def snaps(cluster, job, proxy=None):
-    """What each target that has to do with the job says of it."""
+    """The report of each target that has a part in the job."""
     answer = query(cluster, "qryxstats", proxy, id=job)
     assert answer.status == 200, answer
     return {target: found[0] for target, found in answer.json().items() if found}

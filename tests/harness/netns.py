@@ -5,9 +5,9 @@
         net.shut("m1", ["m2"])
         net.touched()
 
-A machine is a namespace that a sleeping process holds; its interface `eth0` leads to a bridge in a namespace of its own,
-and from there one pair of interfaces to the namespace of the test, whose side is the "host". The kernel removes all of it
-with the processes in it: nothing is left behind, not even by a test that was killed.
+A machine is a namespace that a sleeping process holds. Its interface `eth0` leads to a bridge in a namespace of its own.
+From there one pair of interfaces leads to the namespace of the test, whose side is the "host". The kernel removes all of
+it with the processes in it: nothing is left behind, not even by a test that was killed.
 
 Faults are rules of nftables and queueing disciplines on the machines' own side. Each counts what it did.
 
@@ -157,7 +157,7 @@ class Network:
         return self._spaces[machine].enter
 
     def place(self, machine):
-        """What `deploy/local-cluster --places` wants to know."""
+        """The entry of a machine for `deploy/local-cluster --places`."""
         return {"host": self.address(machine), "runner": self.runner(machine)}
 
     # --- faults; each lasts until heal() ---
@@ -178,7 +178,7 @@ class Network:
                 self.shut(machine, [each for other in groups[number + 1 :] for each in other])
 
     def lose(self, machine, percent):
-        """Of all packets that come to a machine, at random."""
+        """Drops so many percent of the packets that come to a machine, at random."""
         self._drop(machine, "in", f"iifname eth0 numgen random mod 100 < {percent} counter drop")
 
     def reset(self, machine, permille):
@@ -197,8 +197,8 @@ class Network:
               "burst", "128kb", "latency", "500ms"])
 
     def delay(self, machine, seconds, jitter, back=None):
-        """What is sent on new TCP connections from and to a machine takes `seconds` more each way, give or take `jitter`,
-        through a relay; `back` seconds what comes back to who has connected, if that is said. Connections that are there are reset. There is no netem here."""
+        """Delays new TCP connections from and to a machine, through a relay, since there is no netem here. Bytes take `seconds` more
+        each way, give or take `jitter`; with `back`, bytes to the side that connected take that long. Resets present connections."""
         relay = subprocess.Popen(
             [*self.runner(machine), sys.executable, str(Path(__file__).with_name("delay_relay.py")), str(seconds), str(jitter),
              str(seconds if back is None else back)],

@@ -73,8 +73,8 @@ def wait_until_in_place(cluster, seconds=30):
 
 
 def give_names_to(cluster, *owners):
-    """Publishes a map in which these targets (names) own all names and the others are put aside for maintenance. Its version,
-    which is higher than all before."""
+    """Publishes a map in which these targets (names) own all names and the others are in maintenance. Its version, which is
+    higher than all before."""
     wanted = {cluster.nodes[name]["id"] for name in owners}
 
     def publish():

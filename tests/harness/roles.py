@@ -1,4 +1,5 @@
-"""What gives programs the temporary credentials of a role: an issuer of tokens (OpenID Connect), and a service for containers."""
+"""Services that hand programs the temporary credentials of a role: an issuer of tokens (OpenID Connect), and a service for
+containers."""
 
 import base64
 import contextlib
@@ -78,8 +79,8 @@ class TokenIssuer:
 
 @contextlib.contextmanager
 def container_service(keys, tokens, seconds):
-    """The service that ECS and EKS have on each machine: sends `keys()`, (access key, secret key), for so many seconds to callers
-    that show one of `tokens`. Its URL, and {token: times at which it was shown}."""
+    """The service that ECS and EKS have on each machine. It sends `keys()`, (access key, secret key), for so many seconds to
+    callers that show one of `tokens`. Its URL, and {token: times at which it was shown}."""
     asked = {token: [] for token in tokens}
 
     def answer(path, headers):

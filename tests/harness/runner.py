@@ -158,7 +158,7 @@ def run_suite(words, environment, jobs):
 
 
 def alone_tests(tests, preset):
-    """Those of `tests` that are marked `alone`, without their parameters."""
+    """The ones of `tests` that are marked `alone`, without their parameters."""
     words = ["--collect-only", "-q", "-m", "alone", *sorted(set(tests))]
     _, _, output = run_pytest(words, test_environment(preset), capture=True)
     return set(re.findall(r"^(tests/\S+?::\w+)", output, re.MULTILINE))

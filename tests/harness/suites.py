@@ -114,8 +114,8 @@ def base_of_change():
 
 
 def changed_lines(numstat):
-    """(lines added, names) of each file to which lines were added, in what git diff --numstat -z prints: names are the
-    present one, or, of a file that was moved, the former one and it."""
+    """(lines added, names) of each file to which lines were added, in what git diff --numstat -z prints. Names are the
+    present one, or for a moved file the former one and the present one."""
     out, fields = [], iter(numstat.split("\0"))
     for field in fields:
         if not field:

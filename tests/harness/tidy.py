@@ -15,8 +15,8 @@ INCLUDED = re.compile(r'^#include "(/[^"]+)"$', re.MULTILINE)
 
 
 def units_of(preset, sources, flags):
-    """(file, words after it) of each run: all that the preset compiles, precompiled headers too, and then `sources` that no unit of the
-    preset includes (fuzzers), with `flags`."""
+    """(file, words after it) of each run. First come all units of the preset and its precompiled headers, then `sources` that none of
+    them includes (fuzzers), with `flags`."""
     commands = json.loads((runner.BUILD / preset / "compile_commands.json").read_text())
     units = [command["file"] for command in commands]
     covered = set(units)

@@ -213,7 +213,7 @@ class FlawedServer:
 
             def change(self, body):
                 name = urllib.parse.unquote(self.path.partition("?")[0]).split("/", 2)[2]
-                flaw = owner.put_flaws.get(name)  # before it is seen: who waits for that may take the flaw away then
+                flaw = owner.put_flaws.get(name)  # before it is seen: a test that waits for that may take the flaw away then
                 owner.seen.append((self.command, name, dict(self.headers)))
                 if flaw:
                     return flaw(self, body)

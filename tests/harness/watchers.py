@@ -39,8 +39,8 @@ class Watcher(threading.Thread):
 
 
 class Everybody:
-    """Two readers, a lister and a writer of `bodies` in bucket "data" (those that the writer has are its own), as a context:
-    at its end no client has seen anything wrong. A write may be told to wait (503), and is then made again."""
+    """Two readers, a lister and a writer of `bodies` in bucket "data" (those that the writer has are its own), as a context.
+    At its end no client has seen anything wrong. A write may be told to wait (503), and is then made again."""
 
     def __init__(self, cluster, bodies):
         self.cluster, self.bodies, self.ways = cluster, bodies, everywhere(cluster)

@@ -48,7 +48,7 @@ class Wire:
         return not is_back or self.may_pass_back(sent, len(chunk))
 
     def may_pass_back(self, sent, size):
-        """Whether `size` more bytes may go back on a connection that has carried `sent`. May wait."""
+        """True if `size` more bytes may go back on a connection that has carried `sent`. May wait."""
         if self.hold_after is not None and self.back + size > self.hold_after:
             self.held.set()
             self.released.wait()
@@ -60,7 +60,7 @@ class Wire:
             while chunk := one.recv(1 << 16):
                 if not self.may_pass(link, chunk, is_back, sent):
                     break
-                # Before it goes: who gets the last of it may look at once.
+                # Before it goes: the receiver of the last of it may look at once.
                 with self.lock:
                     self.there += 0 if is_back else len(chunk)
                     self.back += len(chunk) if is_back else 0

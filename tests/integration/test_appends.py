@@ -118,7 +118,7 @@ def test_wrong_handles_are_refused(cluster, bucket):
 
 
 def test_two_appends_at_the_same_time_do_not_mix(cluster, bucket):
-    """One waits in the middle of its body; the other is told so."""
+    """While one append waits in the middle of its body, others are refused with 409."""
     handle = handle_of(append(cluster, bucket, "x", b"first "))
     url = cluster.url(bucket, "x") + f"&append_type=append&append_handle={handle}"
     location = client.request("PUT", url, b"y" * 1000, follow=False).headers["Location"]

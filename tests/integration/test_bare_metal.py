@@ -436,7 +436,7 @@ def test_a_place_must_be_free(tmp_path):
 
 
 def test_devices_of_this_machine_are_listed():
-    """Those that are mounted are in use."""
+    """Devices that are mounted are in use."""
     for device in DRIVES.devices():
         assert device.path.startswith("/dev/") and device.size > 0
         if any(point.startswith("/") for point in device.mounts):

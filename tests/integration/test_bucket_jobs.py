@@ -327,7 +327,7 @@ def test_renames_that_cannot_be_and_those_that_are_done(cluster, bucket, goal):
         answer = to_bucket(cluster, source_name, "move-bck", where)
         assert answer.status == status_code and answer.json().get("tcode") in (tcode, "ErrBucketAlreadyExists"), answer
     rename(cluster, source, goal)
-    # Who did not hear the answer asks again.
+    # A client that did not hear the answer asks again.
     rename(cluster, source, goal)
     cluster.assert_bodies(goal, made)
     # But not when there is another one of that name.

@@ -1,4 +1,4 @@
-"""The coding of a bucket that has objects changes: other slices, slices for the first time, none any more (docs/decisions/019)."""
+"""The coding of a bucket that has objects changes: other slices, slices for the first time, none any longer (docs/decisions/019)."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def four(make_cluster):
 
 
 def heads(cluster, names):
-    """What a client can know of them."""
+    """The facts that a client can know of objects."""
     kept = ("ETag", "Ais-Version", "Ais-Atime", "Content-Length", "Ais-Custom-Md", "Ais-Checksum-Value")
     answers = {name: client.request("HEAD", cluster.url("cut", name)) for name in names}
     return {name: {key: answer.headers.get(key) for key in kept} for name, answer in answers.items()}
@@ -40,7 +40,8 @@ def change(cluster, value, seconds=60):
 
 
 def wait_kept(cluster, bodies, k, m, layout):
-    """Until all that lies anywhere is what this coding wants (k 0: none), each object with `m` + 1 records or copies; all of it readable."""
+    """Waits until all that lies anywhere is what this coding wants (k 0: none). Each object has `m` + 1 records or copies and is
+    readable."""
     def of(name):
         coded = k > 0 and len(bodies[name]) > LIMIT
         wanted = {i: 1 for i in range(k + m)} | ({FULL_COPY: 1} if layout == "whole" else {}) if coded else {}

@@ -27,7 +27,7 @@ def begin(cluster, method, action, value, bucket="two"):
 
 
 def change(cluster, method, action, value):
-    """The job's id, behind its good end."""
+    """Changes it and waits for the good end of the job. Returns the job's id."""
     job = begin(cluster, method, action, value)
     end = ended(cluster, job)
     assert end["err"] == "" and not end["aborted"], end
@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused(three):
 
 
 def test_a_new_replica_does_not_answer_for_those_who_had_the_name(three):
-    """Its owner dies before it has given the name to the other replica, which knows nothing of it and must say so."""
+    """The owner dies before it has sent the name to the other replica, which does not have it and must answer 503."""
     three.create_bucket("two")
     bodies = put_all(three, three.names_owned_by("t1", "two", 8))
     three.kill("t1")
@@ -136,7 +136,7 @@ def test_a_new_replica_does_not_answer_for_those_who_had_the_name(three):
 
 
 def test_a_write_under_way_comes_to_the_new_replicas_as_well(three):
-    """It has been given to all replicas of the old number when the number changes, and the owner is slow to commit its own."""
+    """When the number changes, all replicas of the old number have the version, and the owner is slow to commit its own."""
     three.create_bucket("two", ON_NODES)
     (name,) = three.names_owned_by("t1", "two", 1)
     put_all(three, [name])

@@ -424,7 +424,7 @@ def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
         cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
         cli.refuses(1, "bucket", "cp", bucket, goal, "--prepend", "p" * 1022, says="at most 1024")  # again does not help
         assert cli.ok("bucket", "cp", "-q", bucket, goal) == b""
-        wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
+        wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any longer")
         assert cli.ok("cat", f"{renamed}/b") == b"b" * 1000
         cli.ok("bucket", "mv", goal, renamed)  # again, as after an answer that was lost
         cli.refuses(6, "bucket", "mv", bucket, renamed, says="already exists")

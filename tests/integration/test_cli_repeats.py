@@ -1,4 +1,5 @@
-"""A call that is repeated because its answer was lost is not judged as a first one; a failure on our own side is said at once."""
+"""A call that is repeated because its answer was lost is not judged as a first one. A failure on our own side is reported at
+once."""
 
 import os
 import socket

@@ -108,7 +108,7 @@ def test_every_command_has_help_with_an_example():
 
 
 def complete(cli, line, program="tarn"):
-    """What bash offers behind `line`."""
+    """The words that bash offers after `line`."""
     words = line.split(" ")
     script = f"""
 source <(tarn completion bash)

@@ -95,7 +95,7 @@ def test_an_overwrite_and_a_delete_take_the_slices_away(four):
     def sets():
         return {said["slice"]["set"] for _, said in attribute.slices(four.all_drives())}
 
-    # Who reads by the record of before may go on for half a minute.
+    # A reader by the former record may go on for half a minute.
     wait_until(lambda: sets() == {new}, 60, "the slices of before are gone")
     assert get(four, "a").body == second
     assert four.delete("cut", "a").status == 200
@@ -244,7 +244,7 @@ def test_a_changed_byte_is_never_served(four):
             four.start(target)
     wait_until_in_place(four)
     assert get(four, "a").body == body
-    # Who has it notices, and sends none of it.
+    # The target that has it notices, and sends none of it.
     wait_until(lambda: any(log.matching("slice is not what was stored") for log in four.logs.values()), 10, "a log says so")
 
 
@@ -415,7 +415,7 @@ def get_or_none(cluster, name):
 
 
 def test_a_cluster_with_coded_buckets_is_recovered_from_its_drives(make_cluster, tmp_path):
-    """What a bucket is like, and what it once was like, stands on the drives as well."""
+    """The drives, too, know what a bucket is like and once was like."""
     cluster = make_cluster(targets=3, drives=2)
     buckets = {"cut": coded(), "few": coded(k=2, m=3), "whole": props("whole", 2, 1)}
     bodies = {}

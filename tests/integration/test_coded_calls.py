@@ -37,7 +37,7 @@ def put(cluster, bucket, name, body, **fields):
 
 
 def assert_kept(cluster, bucket, name, body, coded=True):
-    """It is read, and is in slices if it is larger than the limit."""
+    """Checks that the object is read, and is in slices if it is larger than the limit."""
     for base in (cluster.endpoint, cluster.relay):
         got = client.request("GET", cluster.url(bucket, name, base=base))
         assert got.status == 200 and got.body == body, (name, got.status, len(got.body), len(body))

@@ -29,8 +29,8 @@ def fences(document, *languages):
 
 
 def free_port():
-    """The first of two neighbouring ports that no program uses, with room for the nodes' own behind them: a block of those
-    that local-cluster chooses from."""
+    """The first of two neighbouring ports that no program uses, with room for the nodes' own after them. They are a block
+    of those that local-cluster chooses from."""
     share, shares = map(int, os.environ.get("TARN_PORT_SHARE", "0/1").split("/"))
     ports = list(range(10000, 30000, 200))[share::shares]
     random.SystemRandom().shuffle(ports)  # others may look for one at the same time
@@ -174,7 +174,7 @@ def check_cmake(words):
 
 
 def check(variables, program, words):
-    """That there is such a program, and that it knows these options."""
+    """Checks that there is such a program, and that it knows these options."""
     if program == "cmake":
         check_cmake(words)
         return

@@ -49,7 +49,7 @@ def spread(cluster, count=20):
 
 
 def test_orders_at_the_same_time_wait_for_each_other(one):
-    """As an order does that comes while the target itself changes its drives: it empties one, or takes one back."""
+    """So does an order that comes while the target itself changes its drives, to empty one or to take one back."""
     first, _ = one.drives("t1")
     for action in ("disable-mp", "enable-mp") * 3:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -65,7 +65,7 @@ def restart(cluster, node):
 
 
 def test_the_owner_has_the_object_as_it_is(four):
-    """By default, as with AIStore."""
+    """The full copy is there by default, as with AIStore."""
     four.create_bucket("default", {"ec": {"enabled": True, "data_slices": 2, "parity_slices": 1, "objsize_limit": 1000}})
     for name, size in BODIES.items():
         body = os.urandom(size)
@@ -177,7 +177,7 @@ def test_the_full_copy_follows_the_owner(four):
     bodies = four.fill("cut", {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)})
     leaves = four.owner("cut", "n-0")
     put_aside(four, leaves)
-    wait_until(lambda: attribute.slices(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")
+    wait_until(lambda: attribute.slices(four.drives(leaves)) == [], 90, "the one in maintenance has nothing any longer")
     for name, body in bodies.items():
         def at_owner():
             return [target for target, _ in files_of(four, name, FULL_COPY)] == [four.owner("cut", name)]
@@ -191,7 +191,7 @@ def test_the_full_copy_follows_the_owner(four):
 
 
 def test_a_reader_of_everything_leaves_a_full_copy(four):
-    """At an owner that should have it; here repair is stopped, so it was he."""
+    """The reader leaves it at the owner that should have it; repair is stopped here, so it was the reader."""
     body = os.urandom(2 * MIB)
     assert four.put("cut", "a", body).status == 200
     holder = in_full(four, "a")

@@ -1,5 +1,5 @@
-"""A node that is told to end, and readers who have not taken all of an answer that was sent: they get it, or see that it
-was cut. With the network of a container what the kernel still has to send goes without a word, so the node waits for it."""
+"""A node is told to end while readers have not taken all of an answer. They get it, or see that it was cut. With the
+network of a container what the kernel still has to send goes without a word, so the node waits for it."""
 
 import itertools
 import os

@@ -35,7 +35,7 @@ def test_a_list_without_recursion_shows_directories_once(cluster, tree):
 
 @pytest.mark.parametrize("pagesize", [1, 2, 3])
 def test_pages_of_a_list_without_recursion_join_to_the_whole(cluster, tree, pagesize):
-    """A token that is a directory's name leads behind the whole directory."""
+    """A token that is a directory's name leads to the name after the whole directory."""
     assert cluster.names(tree, flags=NO_RECURSION, pagesize=pagesize) == ["a", "dir/", "dir0", "e/", "z"]
     assert cluster.names(tree, flags=NO_RECURSION, prefix="dir/", pagesize=pagesize) == ["dir/a", "dir/b", "dir/sub/"]
 

@@ -1,5 +1,5 @@
-"""Nodes are put aside, drained, shut down, given up and taken in again, while clients go on; and what an operator says of the
-objects that move for it."""
+"""Nodes go into maintenance, are drained, shut down, given up and taken in again, while clients go on. Also orders of an
+operator for the moves of their objects."""
 
 import json
 import os
@@ -303,7 +303,7 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     assert rebalance(cluster, "stop").status == 200, "there is nothing to stop"
     assert rebalance(cluster, "stop", ID="g9999").status == 404
 
-    # Put aside without a move: what it holds stays, and can be read.
+    # In maintenance without a move: what it holds stays, and can be read.
     assert does(cluster, "start-maintenance", "t1", skip_rebalance=True) == ""
     there = len(lies(cluster, "t1"))
     wait_until(lambda: told_by(cluster, "t1")["state"] == "held", 5, "t1 holds")

@@ -34,8 +34,8 @@ def etcd(tmp_path):
 
 @pytest.fixture
 def guarded_etcd(tmp_path):
-    """An etcd that wants TLS, a client certificate and a user, whose tokens end after two seconds: its URL and the
-    words that let a program of ours in."""
+    """An etcd that wants TLS, a client certificate and a user, whose tokens end after two seconds. Its URL, and the
+    options with which our programs get in."""
     make_certificates(tmp_path)
     openssl(tmp_path, "genrsa", "-out", "jwt.key", "2048")
     openssl(tmp_path, "rsa", "-in", "jwt.key", "-pubout", "-out", "jwt.pub")
@@ -140,7 +140,7 @@ def test_what_does_not_let_a_proxy_in_is_said(guarded_etcd, tmp_path, broken, co
 
 
 def run_program(program, *words):
-    """Of one that is expected to end by itself."""
+    """Runs a program that is expected to end by itself."""
     ports = ["--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0"]
     relay = ["--relay", "127.0.0.1:0"] if program == "tarn-proxy" else []
     return subprocess.run([PROGRAMS / program, *ports, *relay, *map(str, words)], capture_output=True, text=True,

@@ -229,7 +229,7 @@ def test_the_bucket_may_be_renamed_meanwhile_and_not_destroyed(slow):
 
 
 def test_a_target_joins_while_2000_names_are_deleted(make_cluster, rng):
-    """By template, 600 more by prefix: none survives, and none of the others is touched, wherever each was when its turn came."""
+    """The names are deleted by template, 600 more by prefix. None survives, and no other is touched, wherever each was then."""
     # A machine on which a target needs longer to join than the jobs take has slower jobs.
     assert any(joined_meanwhile(make_cluster, rng, pause) for pause in (10, 50, 250)), "the target joined too late"
 

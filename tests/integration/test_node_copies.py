@@ -239,7 +239,7 @@ def wait_full(cluster, count, seconds=60):
 
 
 def test_copies_are_counted_wherever_they_lie(three):
-    """Also when a target is away: then it is said whose objects the counts leave out."""
+    """When a target is away, the answer also names the targets whose objects the counts leave out."""
     bodies = store_varied(three)
     count = len(bodies)
     single = [three.names_owned_by(f"t{i}", "data", 1)[0] for i in (1, 2, 3)]
@@ -352,7 +352,7 @@ def test_a_list_shows_what_all_replicas_have(three):
 
 
 def test_names_that_are_written_all_the_time_are_read_and_listed(three):
-    """Also while they move: there is hardly a moment at which all replicas have the newest of each."""
+    """That holds while they move, too: there is hardly a moment at which all replicas have the newest version of each."""
     hot = [f"hot-{i}" for i in range(4)]
     three.fill("two", dict.fromkeys(hot, b"first"))
     ends, written, lists, read = threading.Event(), [], [], []

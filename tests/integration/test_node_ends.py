@@ -87,7 +87,7 @@ def copy(cluster, proxy, goal):
 
 
 def act(cluster, proxy, choice, number):
-    """One of the things that a proxy goes on with behind its answer, or in a request that lasts."""
+    """Begins an act that a proxy continues after its answer, or in a request that lasts."""
     bucket = f"b{number}"
     acts = [
         lambda: start_rebuild(cluster, proxy),

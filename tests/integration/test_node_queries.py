@@ -56,7 +56,7 @@ def test_capacity_is_that_of_the_drives(cluster):
 
 
 def test_a_lost_drive_shows(make_cluster):
-    """A drive that is taken out is no mountpath any more, and raises AIStore's flag of a disk fault."""
+    """A drive that is taken out is no longer a mountpath, and raises AIStore's flag of a disk fault."""
     cluster = make_cluster(targets=1, drives=2)
     drive = cluster.drives("t1")[1]
     drive.rename(drive.with_name("gone"))

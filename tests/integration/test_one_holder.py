@@ -52,7 +52,7 @@ CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # it
 
 
 def test_a_copy_in_another_container_waits_for_the_end_of_the_lease(make_cluster, tmp_path):
-    """It cannot see the process that holds the lease: it is refused while that is renewed, and starts when it has ended."""
+    """The copy cannot see the process that holds the lease. It is refused while that is renewed, and starts when it has ended."""
     cluster = make_cluster(meta="etcd", targets=1, drives=1, settings=SHORT_LEASES)
     assert cluster.put("data", "x", b"kept").status == 200
     words = ["--drive", tmp_path / "copy" / "d1", "--meta", cluster.nodes["etcd1"]["urls"]["client"], "--secret-file",
@@ -75,7 +75,7 @@ def live_key(cluster, name):
 
 
 def test_a_node_that_is_not_registered_says_so_and_registers_anew(make_cluster):
-    """Its entry is gone although its lease holds: others take it for down, so it may not go on as if it were up."""
+    """The node's entry is gone although its lease holds. Others take it for down, so it may not go on as if it were up."""
     cluster = make_cluster(meta="etcd", targets=2, drives=1)
     name = cluster.names_owned_by("t1", "data", 1)[0]
     assert cluster.put("data", name, b"kept").status == 200
@@ -90,7 +90,7 @@ def test_a_node_that_is_not_registered_says_so_and_registers_anew(make_cluster):
 
 
 def test_a_node_whose_entry_is_anothers_takes_no_writes(make_cluster):
-    """As a version that did not look would have taken it, or a process on a machine of which nothing is known here."""
+    """Another process has the entry: one of an old version that did not look, or one on an unknown machine."""
     cluster = make_cluster(meta="etcd", targets=1, drives=1, settings=SHORT_LEASES)
     assert cluster.put("data", "x", b"before").status == 200
     key = live_key(cluster, "t1")
@@ -111,7 +111,7 @@ def test_a_node_whose_entry_is_anothers_takes_no_writes(make_cluster):
 
 
 def test_a_node_that_was_cut_off_says_that_another_one_has_its_place(make_cluster):
-    """That it cannot reach the meta store was said before. It is not all that there is to say."""
+    """The node said before that it cannot reach the meta store. That is not the whole reason."""
     cluster = make_cluster(meta="etcd", targets=1, drives=1, settings=SHORT_LEASES)
     key = live_key(cluster, "t1")
     record = json.loads(stored(cluster, key)[0])

@@ -165,7 +165,7 @@ def generations(cluster):
 
 
 def to_etcd(cluster, url):
-    """What an operator does behind move-metadata: starts all nodes with --meta."""
+    """Starts all nodes with --meta, as an operator does after move-metadata."""
     file = cluster.directory / "cluster.json"
     record = json.loads(file.read_text())
     secret = str(cluster.directory / "p1" / "cluster.secret")

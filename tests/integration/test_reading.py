@@ -1,5 +1,5 @@
-"""Cold reads: many readers of one drive take turns, every byte is compared on its way from the drive, what does not fit
-in memory is dropped behind its reader."""
+"""Cold reads: many readers of one drive take turns, and every byte is verified on its way from the drive. Data that
+does not fit in memory is dropped after its reader."""
 
 import concurrent.futures
 import contextlib
@@ -137,7 +137,7 @@ def test_what_stays_open_for_readers_is_never_out_of_date(make_cluster):
 
 
 def test_small_answers_to_a_client_that_does_not_read(make_cluster):
-    """What leaves with its head is cut anywhere when the client's buffers are full, and nothing is lost or doubled."""
+    """A body that is sent with its head is cut anywhere when the client's buffers are full. Nothing is lost or doubled."""
     cluster = make_cluster(targets=1, drives=1)
     body = random.Random(3).randbytes(16 << 10)
     assert cluster.put("data", "x", body).status == 200

@@ -1,5 +1,5 @@
-"""What targets give each other when names have other owners, and what a target moves between its drives. The maps are
-published in the meta store, as an operator who puts targets aside for maintenance will do it."""
+"""Moves between targets when names have other owners, and moves between the drives of a target. The maps are
+published in the meta store, as an operator who sets targets into maintenance will do it."""
 
 import errno
 import json
@@ -101,7 +101,7 @@ def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
 
 
 def test_objects_move_with_all_that_belongs_to_them(pair):
-    """There and back: bytes, generations, versions, times, checksums and metadata stay, and each lies in one place."""
+    """Objects move there and back: bytes, generations, versions, times, checksums and metadata stay, and each lies in one place."""
     cluster = pair.cluster
     bodies = store_varied(cluster)
     assert cluster.delete("data", "dir2/n-2").status == 200
@@ -210,8 +210,8 @@ def test_as_many_move_at_a_time_as_workers_are_allowed_now(make_cluster):
 
 
 def test_what_is_written_at_the_sender_meanwhile_moves_too(pair):
-    """A write that began under the older map and ends while its name is on its way: it is not erased with what was given, and
-    follows it."""
+    """A write begins under the older map and ends while its name is on its way. It is not erased with the version that was
+    sent, and follows it."""
     cluster = pair.cluster
     names = cluster.names_owned_by("t1", "data", 2)
     for name in names:

@@ -201,7 +201,7 @@ def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster, after, le
 
 
 def test_a_killed_target_is_suspected_at_once(make_cluster):
-    """Its kernel closes the heartbeat: hardly any client is sent to the closed port, which curl does not retry."""
+    """The target's kernel closes the heartbeat, so hardly any client is sent to the closed port, which curl does not retry."""
     cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES)
     name = cluster.names_owned_by("t1", "data", 1)[0]
     cluster.kill("t1")

@@ -22,7 +22,7 @@ def names(cli, bucket, state, *words):
 
 
 def test_full_objects_are_named_from_any_name_on(cluster, mirrored, bucket, cli):  # noqa: F811
-    """Of copies on drives, and of single ones: each target counts its own."""
+    """Full objects have copies on drives, or are single copies: each target counts its own."""
     wanted = sorted(f"n-{i:02}" for i in range(25))
     for where in (mirrored, bucket):
         cluster.fill(where, dict.fromkeys(wanted, b"x"))
@@ -48,7 +48,7 @@ def test_what_cannot_be_listed_says_what_can(cluster, bucket, cli):
 @pytest.mark.parametrize("props", [{"mirror": {"enabled": True, "copies": 2, "domain": "node"}},
                                    {"ec": {"enabled": True, "layout": "striped", "data_slices": 2, "parity_slices": 1, "objsize_limit": 1000}}])
 def test_what_a_target_that_is_away_takes_with_it_is_named(make_cluster, props):
-    """As many names as the numbers say, and exit code 7, since what lies there alone is in neither."""
+    """There are as many names as the numbers say, and exit code 7, since objects that only that target has are in neither."""
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("short", props)
     wait_until_in_place(cluster)

@@ -56,7 +56,7 @@ def test_a_released_target_ignores_the_variable(make_cluster):
 
 
 def test_a_test_has_the_same_placement_each_time(make_cluster, tmp_path):
-    """What a test does with a target that has much or nothing must not depend on chance."""
+    """A test with a target that has much or nothing must not depend on chance."""
     def placement(folder, text):
         cluster = make_cluster(targets=2, drives=2, directory=tmp_path / folder / "cluster", identities=text)
         drives = cluster.all_drives()

@@ -37,7 +37,7 @@ def carried_out(cluster, kind, *words, **value):
 
 
 def leave_work_files(cluster):
-    """One on each drive, as if the drive had failed when it was to be removed: {target: how many}."""
+    """Leaves a work file on each drive, as if the drive had failed when it was to be removed. {target: how many}."""
     left = {}
     for name in cluster.targets():
         directories = [next(drive.glob("data/*")) for drive in cluster.drives(name)]

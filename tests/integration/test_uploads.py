@@ -213,7 +213,7 @@ def test_an_answer_before_the_body_has_arrived_is_seen_at_once(cluster, bucket, 
 
 @pytest.mark.deep("a client has half a second for what it still sends")
 def test_an_early_answer_to_chunks_is_seen_behind_another_request(cluster, bucket):
-    """What is left of a body is of this request: none of the one before it on the connection."""
+    """The rest of the body belongs to this request, and not to the one before it on the connection."""
     with client.RawConnection(cluster.relay) as connection:
         connection.send_head("PUT", f"/{bucket}/x", {"Content-Length": "4"})
         connection.send(b"abcd")

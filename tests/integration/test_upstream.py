@@ -133,7 +133,7 @@ def test_s3_with_its_lists(upstream_cluster, s3, rng):
 
 
 def test_a_list_has_what_the_cluster_keeps_of_names_that_are_gone_upstream(upstream_cluster, s3, rng):
-    """They are before, between and behind the names that upstream still has."""
+    """Such names are before, between and after the names that upstream still has."""
     cluster, bucket, gone = upstream_cluster(s3), "s3://listed", ["a", "c", "e"]
     s3.client.create_bucket(Bucket="listed")
     for name in "abcde":

@@ -219,7 +219,7 @@ def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
 
 
 def test_an_object_that_was_read_is_present(upstream_cluster, s3):
-    """Also while it is being stored, behind the last byte of the answer."""
+    """It is present even while it is being stored, after the last byte of the answer."""
     s3.client.create_bucket(Bucket="present")
     cluster = upstream_cluster(s3, targets=1, fail_points={"t1": "fill.before_commit=sleep:700"})
     make_bucket(cluster, "s3://present", s3.url)

@@ -326,8 +326,8 @@ def check_stays(cluster, name, status):
 
 
 def has_bucket(s3, bucket):
-    """The server's answer to a GET: for a moment after the delete MinIO says that the object alone is gone, also when HEAD of the
-    bucket is 404 already."""
+    """The server's answer to a GET. For a moment after the delete MinIO says that only the object is gone, though HEAD of the
+    bucket is already 404."""
     with pytest.raises(s3.client.exceptions.ClientError) as refused:
         s3.client.get_object(Bucket=bucket, Key="x")
     return refused.value.response["Error"]["Code"] != "NoSuchBucket"

@@ -172,7 +172,7 @@ def test_who_wants_the_newest_does_not_join_a_fetch_of_an_older_version(upstream
         finally:
             goes_on.set()
         first.result()
-    wait_until(lambda: lock_of(cluster, bucket, "x.tar") == 200, 20, "nothing is fetched any more")
+    wait_until(lambda: lock_of(cluster, bucket, "x.tar") == 200, 20, "nothing is fetched any longer")
     assert client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true").body == new
 
 

@@ -116,6 +116,6 @@ def test_credentials_of_a_container_are_renewed_before_they_expire(make_cluster,
             assert seen == {200}
             given[0] = "second"
             wait_until(lambda: statuses("second") == {200}, 30, "the new keys are used")
-        wait_until(lambda: statuses("second") == {503}, 30, "no credentials come any more")
+        wait_until(lambda: statuses("second") == {503}, 30, "no credentials come any longer")
         expired = cluster.get("s3://second", names[0])
         assert "have expired: " in expired.text and "Retry-After" in expired.headers, expired

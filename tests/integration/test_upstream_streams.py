@@ -55,7 +55,7 @@ def read_part(cluster, name, byte_range):
 # --- readers -----------------------------------------------------------------------------------------------------
 
 def test_the_first_bytes_are_read_before_upstream_sends_the_last(upstream_cluster, flawed, rng):
-    """Of an object in its first MiB, of one that comes in one body, and of one in parts."""
+    """That holds for an object within the first MiB, for one that comes in one body, and for one in parts."""
     cluster = upstream_cluster(flawed)
     make_bucket(cluster, "s3://data", flawed.url)
     with Hold() as goes_on, contextlib.ExitStack() as readers:
@@ -128,7 +128,7 @@ def test_a_part_far_ahead_of_a_fill_does_not_wait_for_it(upstream_cluster, flawe
 # --- writers -----------------------------------------------------------------------------------------------------
 
 def test_a_body_of_unknown_length_arrives_upstream_whole(upstream_cluster, s3, rng):
-    """A PUT in chunks: that it goes upstream in parts is known only when all of it is here."""
+    """A PUT in chunks: only when all of it is here is it known to go upstream in parts."""
     s3.client.create_bucket(Bucket="chunked")
     cluster = upstream_cluster(s3)
     make_bucket(cluster, "s3://chunked", s3.url)
@@ -181,7 +181,7 @@ def test_a_prefetch_shows_how_far_it_is(upstream_cluster, flawed, rng):
 
 
 def check_stopped(cluster, server, job):
-    """It shows as aborted, and asks for no further objects: another job has time to run from begin to end."""
+    """Checks that a job shows as aborted and asks for no further objects while another job runs from begin to end."""
     end = jobs.status(cluster, job)
     assert end["aborted"] and end["end_time"] > 0, end
     asked = asked_names(server)

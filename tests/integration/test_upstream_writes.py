@@ -330,7 +330,7 @@ def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
     refuse(403, "AccessDenied")
     for answer in (put(cluster, "s3://data", "a", b"new"), cluster.delete("s3://data", "a")):
         assert answer.status == 403 and "AccessDenied" in answer.text, answer
-    # It stayed as it was, and is fetched and kept again: that upstream refused is certain.
+    # It stayed as it was, and is fetched and kept again, since upstream certainly refused.
     assert cluster.get("s3://data", "a").body == b"old"
     wait_stored(cluster, "s3://data", "a")
     refuse(404, "NoSuchBucket")

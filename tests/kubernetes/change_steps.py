@@ -66,7 +66,7 @@ def scale(site):
 
 
 def replace_drive(site):
-    """With the empty directory of a machine as the new drive."""
+    """Replaces a drive; the new one is the emptied directory of the machine."""
     pod = f"tarn-target-{NODES - 1}"
     with site.load("replace a drive"):
         lost = site.id_of(pod)

@@ -127,7 +127,7 @@ class Site:
         return self.cluster.in_control(newest_helm(), "--kubeconfig", STATE / "config/admin", "-n", self.namespace, *words)
 
     def values(self):
-        """Those of the release, without the chart's own."""
+        """The values of the release, without the chart's own."""
         return yaml.safe_load(self.helm("get", "values", "tarn", "-o", "yaml"))
 
     def kubectl(self, *words, **options):
@@ -181,7 +181,7 @@ class Site:
         wait_for(lambda: re.search(r"^safe .*\)\s+0\s+0\s+0\s", self.tarn("redundancy"), re.MULTILINE), 120, "all copies are there", every=2)
 
     def wait_proxies(self):
-        """Those that died are out of the map, and as many as there shall be are up."""
+        """Waits until dead proxies are out of the map, and as many as there shall be are up."""
         wait_for(lambda: [node["state"] for node in self.members("proxy")] == ["up"] * NODES, 240, "dead proxies leave the map", every=2)
 
     def proxies(self):
@@ -195,7 +195,7 @@ class Site:
         require(near == [(f"n{number}", [f"n{number}"]) for number in range(1, NODES + 1)], f"proxies of machines, and of whose clients: {near}")
 
     def images_of_tarn(self):
-        """Those of the pods of proxies and targets."""
+        """The images of the pods of proxies and targets."""
         return set(self.kubectl("get", "pods", "-l", "app.kubernetes.io/component in (proxy,target)", "-o",
                                 "jsonpath={.items[*].spec.containers[0].image}").split())
 

@@ -1,4 +1,4 @@
-"""A real Kubernetes on this machine: a control plane in one network namespace, each node in one of its own with its
+"""A real Kubernetes on this machine. The control plane has a network namespace, and so has each node, with its
 containerd, kubelet and kube-proxy. Everything is built from Go modules and Debian packages, below build/kubernetes."""
 
 import contextlib

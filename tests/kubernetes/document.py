@@ -114,7 +114,7 @@ class Wrong(Exception):
 
 def parse():
     """[(section, command)] in the order of the document. Commands are the lines of its sh blocks, and the first line of a
-    block without a language, which goes on with what the command prints."""
+    block without a language. The rest of such a block is what the command prints."""
     found, section, language = [], "", None
     for line in DOCUMENT.read_text().splitlines():
         if line.startswith("## "):
@@ -191,7 +191,7 @@ class Commands:
         return [replace(command, values) for command in chosen]
 
     def left(self):
-        """Those that were not run, without those for which NOT_RUN has a reason."""
+        """The commands that were not run, without those for which NOT_RUN has a reason."""
         return [each for each in self.all if each not in self.taken and not match(*each, NOT_RUN)]
 
     def excused(self):

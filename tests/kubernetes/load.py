@@ -2,7 +2,7 @@
 
 load.py BUCKET TRIES URL...   URLs of the proxies' Service at each machine
 
-A call that fails is tried again, TRIES times in all, each time at the next machine but the one that failed it: for 2 s
+A call that fails is tried again, TRIES times in all, each time at the next machine but the one that failed it. For 2 s
 proxies redirect to a machine that died, and by turns it could be asked after that. A read that fails then counts, and so
 does one of other bytes. Writes that fail are not counted as stored; all others are read at the end."""
 

@@ -169,7 +169,7 @@ class Machine:
                         check=check, seconds=seconds)
 
     def reboot(self):
-        """As the machine itself does it; a container ends with 133 and wants to be started again."""
+        """Reboots as the machine itself does; the container ends with 133 and must be started again."""
         self.run("systemctl reboot", check=False)
         code = self.process.wait(180)
         if code != 133:

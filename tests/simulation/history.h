@@ -29,7 +29,7 @@ struct Operation {
 };
 
 /// True if the operations on one name, 64 at most, are those of a linearizable register that holds
-/// nothing at first: a search after Wing and Gong with Lowe's memory of where it has been.
+/// nothing at first. A search after Wing and Gong with Lowe's memory of where it has been.
 [[nodiscard]] bool linearizable(std::vector<Operation> operations);
 
 [[nodiscard]] std::string describe(const std::vector<Operation>& operations);

@@ -11,7 +11,7 @@
 
 namespace tarn::simulation {
 
-/// A model of a proxy, of clients that use it, and of the coordinator, which any proxy may be: here
+/// A model of a proxy, of clients that use it, and of the coordinator, which any proxy may be. Here
 /// all are at the same time, since that is harder.
 class Proxy {
  public:

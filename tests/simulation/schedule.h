@@ -15,8 +15,8 @@ struct Outcome {
   std::uint64_t copies = 0;  ///< records that moved
 };
 
-/// Runs the schedule of this seed on a cluster of two to five targets: faults for about half a
-/// minute of its own time; then peace until all has converged, and a look at everything.
+/// Runs the schedule of this seed on a cluster of two to five targets. Faults last for about half a
+/// minute of its own time. Then it waits until all has converged, and checks everything.
 [[nodiscard]] Outcome run_schedule(std::uint64_t seed, bool trace);
 
 }  // namespace tarn::simulation

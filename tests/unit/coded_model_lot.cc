@@ -1,5 +1,5 @@
-// Events in the cluster of the model by lot, how it comes to rest, what is checked then; and what a
-// test does to it by hand.
+// Random events in the cluster of the model, how it becomes quiescent, and what is checked then.
+// Also what a test does to it by hand.
 
 #include <algorithm>
 #include <utility>

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-/// The map of the model of coded objects: what ownership.h and rebalance_plan.h decide, for one
-/// name whose HRW order is that of the targets' numbers, with sets of targets as bits. It is
-/// written anew, and not called, because a schedule makes some hundred maps.
+/// The map of the model of coded objects: what ownership.h and rebalance_plan.h decide for one
+/// name. Its HRW order is that of the targets' numbers, and sets of targets are bits. It is written
+/// anew, and not called, because a schedule makes some hundred maps.
 namespace tarn::coded_model {
 
 /// A set of targets, by number.

@@ -20,8 +20,8 @@ namespace metadata_move_test {
 using test::TaskRunner;
 using test::TemporaryDirectory;
 
-/// A store whose commits are cut off after a number of them: the next one is lost on its way there,
-/// or its answer on the way back.
+/// A store whose connection is cut after a number of commits. The next commit is lost on its way
+/// there, or its answer on the way back.
 class Cut final : public test::ForwardingStore {
  public:
   enum class How : std::uint8_t { before, after };

@@ -66,7 +66,7 @@ class RawPeer {
   std::string received_;
 };
 
-/// A server that does what a script says, byte by byte: one function for each connection it
+/// A server that follows a script, byte by byte. One function serves each connection that it
 /// accepts, one after another, on a thread of its own. A connection is closed when its function
 /// returns.
 class RawServer {

@@ -1,5 +1,5 @@
-"""Several targets: their rates add up, a rebalance leaves readers their share and moves no more than it must, a killed target
-is soon done without, and no payload passes the proxy."""
+"""Several targets: their rates add up, and no payload passes the proxy. A rebalance leaves readers their share and moves no
+more than it must. A killed target is soon replaced by others."""
 
 import contextlib
 import re
@@ -81,7 +81,7 @@ FIRST_TARGETS, REBALANCE_RATE, REBALANCE_READERS = 3, 100e6, 6
 
 
 def is_in_place(tarn, timeout="0s"):
-    """Whether everything lies where it belongs, within `timeout`."""
+    """True if everything lies where it belongs within `timeout`."""
     words = [str(tarn.stage.programs / "tarn"), "--endpoint", tarn.endpoint, "cluster", "wait", "--timeout", timeout]
     return subprocess.run(words, capture_output=True).returncode == 0
 
@@ -128,7 +128,7 @@ class Moving:
         return mb_a_second(self.stage.readers(self.urls, REBALANCE_READERS, self.seconds))
 
     def change(self, begin, least):
-        """One round. `begin` returns when something moves; at least `least()` objects had to, when all has."""
+        """Measures one round. `begin` returns when something moves; `least()` is the number of objects that had to move."""
         self.forget()
         self.before.append(self.read())
         self.forget()
@@ -141,7 +141,7 @@ class Moving:
         self.excess.append((moved_bytes(self.tarn) - already) / (self.size * least()))
 
     def results(self, row, what):
-        """Of row_foreground and row_moved."""
+        """Results of row_foreground and row_moved."""
         for drive in self.drives:
             drive.model(False)
         raw = {"before, MB/s": spread(self.before), "during, MB/s": spread(self.during), "moved / least": spread(self.excess)}
@@ -170,7 +170,7 @@ def measure_rebalance(stage):
 
 
 def measure_drain(stage):
-    """Every round another target is put aside, and gives all that it has to the others."""
+    """Every round another target is in maintenance, and sends all that it has to the others."""
     stage.need_drive()
     rounds = min(stage.rounds, 2)
     with contextlib.ExitStack() as exits:
@@ -191,7 +191,7 @@ def measure_drain(stage):
 # --- a target is killed -----------------------------------------------------------------------------------------------------
 
 def succeeds(method, url, body=None):
-    """Whether curl, which follows redirects and does not repeat, gets a 200 and all of its body."""
+    """True if curl, which follows redirects and does not repeat, gets a 200 and all of its body."""
     words = ["curl", "-s", "-L", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "2", "-X", method, url]
     if body is not None:
         words += ["--data-binary", body]

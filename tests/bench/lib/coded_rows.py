@@ -106,7 +106,7 @@ DEGRADED_RATE, DEGRADED_READERS = 50e6, 6
 
 
 def reads_well(url):
-    """Whether curl, which follows redirects, gets the first byte of it."""
+    """True if curl, which follows redirects, gets the first byte of it."""
     return subprocess.run(["curl", "-sfL", "-o", "/dev/null", "-r", "0-0", "--max-time", "10", url], capture_output=True).returncode == 0
 
 
@@ -116,8 +116,8 @@ def wait_readable(tarn, names):
 
 
 class Degraded:
-    """Readers of objects of 8 targets, before and after some of these are killed; cold from the drives, and warm for a look at what
-    it costs where no drive is the limit."""
+    """Readers of objects of 8 targets, before and after some of these are killed. They read cold from the drives, and warm to show
+    the cost where no drive is the limit."""
 
     def __init__(self, stage, exits, layout):
         self.stage, self.layout = stage, layout
@@ -181,7 +181,7 @@ def measure_degraded_striped(stage):
 
 
 def measure_failover_read(stage):
-    """Of both layouts in turn."""
+    """Measures both layouts in turn."""
     took = {layout: [] for layout in LAYOUTS}
     with contextlib.ExitStack() as exits:
         tarn, _ = coded_cluster(stage, exits, "failover")

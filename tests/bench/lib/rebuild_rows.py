@@ -1,5 +1,5 @@
-"""Coded objects heal: how fast a lost node's slices are made again, what readers keep meanwhile and beside a scrub, and how many
-slices a join moves."""
+"""Coded objects heal: how fast a lost node's slices are made again, and how many slices a join moves. Also what readers keep
+meanwhile, and beside a scrub."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ REBUILD_FLOOR = f"{int(8 * 1024 * REBUILD_RATE / 200e6)}KiB"
 
 
 def rebuild_reports(tarn):
-    """What each target that answers says of its rebuild."""
+    """The rebuild report of each target that answers."""
     status, _, body = tarn.call("GET", "/v1/cluster?what=rebuild")
     if status != 200:
         raise Failed(f"what=rebuild: status {status}")

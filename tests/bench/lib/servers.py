@@ -348,8 +348,8 @@ class EmulatedDrive:
 
 @contextlib.contextmanager
 def mounted_image(stage, mount, files, size=4 << 30):
-    """A file system of its own for `files` small files: gone at once when it is unmounted, where removing them one by one
-    takes longer than all that is measured. Without root the directory as it is."""
+    """A file system of its own for `files` small files. They are gone when it is unmounted; to remove them one by one
+    takes longer than the measurement. Without root the directory as it is."""
     mount.mkdir(parents=True)
     if os.geteuid() != 0:
         yield
@@ -369,7 +369,7 @@ def mounted_image(stage, mount, files, size=4 << 30):
 
 
 def cpu_seconds(pid):
-    """Of all living threads of a process, to the nanosecond."""
+    """CPU time of all living threads of a process, to the nanosecond."""
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in Path(f"/proc/{pid}/task").iterdir()) / 1e9
 
 

@@ -158,8 +158,8 @@ MADV_POPULATE_WRITE = 23
 
 
 def use_memory(size):
-    """So that a burst which takes that many bytes of memory finds pages that were in use a moment ago: a page that was never used, or that
-    a virtual machine has given back to its host (which Linux does after 2 s), costs what ten others do."""
+    """Touches `size` bytes of memory, so that a burst finds pages that were in use a moment ago. An unused page, or one that a virtual
+    machine returned to its host (Linux does that after 2 s), costs as much as ten others."""
     with mmap.mmap(-1, size) as memory:
         memory.madvise(MADV_POPULATE_WRITE)
 

@@ -23,8 +23,8 @@ ACCESS_KEY, SECRET_KEY = "bench-access", "bench-secret"
 
 
 class Link:
-    """Passes TCP connections on to `port`; what comes back (with `uploads`: what goes there) arrives LINK_DELAY later, at
-    LINK_RATE a connection (`shared`: for all of them together), and is counted."""
+    """Passes TCP connections on to `port`. What comes back (with `uploads`: what goes there) is counted and arrives
+    LINK_DELAY later, at LINK_RATE per connection (`shared`: for all together)."""
 
     def __init__(self, port, uploads=False, shared=False):
         self.there, self.uploads, self.shared, self.bytes, self.connections = port, uploads, shared, 0, 0
@@ -145,7 +145,7 @@ def measure_cold_get(stage):
 
 
 def measure_cold_get_shared_link(stage):
-    """What several connections gain is nothing here: the link is as fast as one of them."""
+    """Several connections gain nothing here: the link is as fast as one of them."""
     size = (16 if stage.quick else 96) * MIB
     with far_bucket(stage, "cold-shared-link", size, stage.rounds + 1, shared=True) as (tarn, link, names):
         measured = rounds_of(stage, {
@@ -176,7 +176,7 @@ def prefetch(tarn, names):
 
 
 def measure_prefetch(stage):
-    """As many times as fast as the connections that it may have."""
+    """With several connections a prefetch is as many times faster."""
     size, each, connections = 8 * MIB, 4 if stage.quick else 24, 4
     with FarServer(stage, "prefetch", size, each * (stage.rounds + 1)) as server:
         clusters = {count: server.cluster(f"tarn-{count}", f"upstream.connections={count}") for count in (1, connections)}

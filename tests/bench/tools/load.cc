@@ -7,7 +7,7 @@
 // FILE has one URL a line; requests take them in turn, from the start again when they are used up.
 // --follow goes after redirects, over connections that are kept for each port. Bodies of answers
 // are dropped in the kernel (MSG_TRUNC) unless --copy is given, so that the client is not what is
-// measured; bodies of PUTs come from memory by sendfile.
+// measured. Bodies of PUTs come from memory by sendfile.
 // --warm-up N requests a connection are made before the clock starts. The server's CPU time is that
 // of all threads of the given processes and of their descendants (schedstat, nanoseconds), kernel
 // time in system calls included.

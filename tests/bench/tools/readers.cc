@@ -9,13 +9,13 @@
 // S seconds are over (0, the default: until none is left). With --seconds the measurement also ends
 // when a stream finds no source any more, so that N streams are N streams all the time.
 //
-// --pace is a consumer such as a GPU: it takes one batch every batch/pace seconds out of what the
-// streams have read ahead (at most --ahead bytes), and stalls while there is none.
+// --pace is a consumer such as a GPU. It takes one batch every batch/pace seconds out of what the
+// streams have read ahead (at most --ahead bytes). It stalls while there is none.
 //
 // Prints one line of JSON: bytes, seconds, the longest time that a stream went without a byte,
-// streams that got none at all; the fewest and the most bytes of a stream; the sources that were
-// read to their end and the seconds that 99 of 100 of them took at most; and of the paced consumer
-// the share of its time in which it stalled.
+// streams that got none at all. Then come the fewest and the most bytes of a stream. Then come the
+// sources that were read to their end, and the seconds that 99 of 100 of them took at most. Of the
+// paced consumer it prints the share of its time in which it stalled.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -2,9 +2,9 @@
 //
 //   tarn-bench-slices --code K+M --work encode|decode [--seconds S] [--buffer BYTES]
 //
-// On the memory of two stripes, in turn and a few milliseconds each, on one thread: ISA-L's
-// encoding alone, CRC32C of the same blocks alone, the stream, and (encode) the stream with the
-// object's XXH64. Encoding: bytes are where the encoder wants them, as after a receive, or with
+// One thread works on the memory of two stripes, in turn and a few milliseconds each. It measures
+// ISA-L's encoding alone, CRC32C of the same blocks alone, the stream, and (encode) the stream with
+// the object's XXH64. Encoding: bytes are where the encoder wants them, as after a receive, or with
 // --buffer are copied there from elsewhere in chunks. Decoding: the first M data slices are lost,
 // and made again out of the next K; what is made is not copied.
 //

@@ -1,8 +1,8 @@
 // A library for LD_PRELOAD that makes the clocks of one program wrong, for tests/fault (clocks.py).
 //
-// TARN_TEST_CLOCK names a file of two little-endian 64-bit numbers: nanoseconds that the wall clock
-// is ahead, read at each look, so it can jump; and how many parts in a million all clocks run too
-// fast (or, negative, too slow), read once.
+// TARN_TEST_CLOCK names a file of two little-endian 64-bit numbers. The first is the nanoseconds
+// that the wall clock is ahead; it is read at each look, so it can jump. The second says how many
+// parts in a million all clocks run too fast (or, negative, too slow); it is read once.
 
 #include <atomic>
 #include <cstdint>

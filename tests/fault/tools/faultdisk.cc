@@ -76,8 +76,8 @@ struct HeldWrite {
   std::string data;
 };
 
-/// The disk and its faults. All members are guarded by `mutex_`, under which reads and writes of
-/// the backing file run too: the log then has the order in which they took effect.
+/// The disk and its faults. All members are guarded by `mutex_`. Reads and writes of the backing
+/// file run under it, too, so that the log has the order in which they took effect.
 class Disk {
  public:
   bool open(const char* backing, const char* log) {
