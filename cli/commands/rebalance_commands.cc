@@ -95,7 +95,7 @@ void add_rebalance_commands(const CommandLine& line, CLI::App& cluster_group) {
   };
   add("start", "Have every target look through all it has and move what belongs elsewhere",
       rebalance_start);
-  add("stop", "Move nothing until start, or until nodes come or go", rebalance_stop);
+  add("stop", "Move nothing until start, or until a target joins or leaves", rebalance_stop);
   add("show", "What each target has moved, what is left, how long it takes", rebalance_show);
 }
 
