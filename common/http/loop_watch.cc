@@ -13,8 +13,9 @@ namespace tarn::http {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{10};
-constexpr std::chrono::milliseconds kPeriodAtRest{1'000};
-constexpr double kAtRest = 0.01;  // of a processor, between two looks
+constexpr std::chrono::milliseconds kPeriodWhenQuiescent{1'000};
+/// Share of a processor between two looks. Leases and heartbeats alone take 1 % of a slow one.
+constexpr double kQuiescent = 0.03;
 constexpr std::chrono::milliseconds kStall{20};
 
 struct Stalls {
@@ -44,8 +45,8 @@ Task<void> watch(Loop& loop, Stalls stalls) {
     const auto worked_before = std::exchange(worked, thread_time());
     const auto looked_before = std::exchange(looked, std::chrono::steady_clock::now());
     const std::chrono::duration<double> work = worked - worked_before;
-    const bool is_quiescent = work < kAtRest * (looked - looked_before);
-    const auto due = is_quiescent ? next_tick(kPeriodAtRest) : looked + kPeriod;
+    const bool is_quiescent = work < kQuiescent * (looked - looked_before);
+    const auto due = is_quiescent ? next_tick(kPeriodWhenQuiescent) : looked + kPeriod;
     co_await pause_until(due);
     loop.comes_round();
     static_cast<void>(come_round(loop));

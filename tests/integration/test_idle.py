@@ -7,7 +7,7 @@ import pytest
 
 SECONDS = 10
 WAKES_MAX = 10  # a second, of each process; measured: 8.4 to 9.6
-WINDOWS = 3  # work of other processes splits what is done in one wake: 12.3 were measured beside a build
+WINDOWS = 3  # of which one is enough: the machine may have other work in the others
 
 
 def wakes_of(pid):
